@@ -10,6 +10,7 @@
 #include "base/fault.hpp"
 #include "base/raw.hpp"
 #include "board/arena.hpp"
+#include "board/ranges.hpp"
 
 namespace wilkins {
 
@@ -61,7 +62,7 @@ uint64_t size_of_next(const SourceRecord& source) {
 bool is_wanted(const Board& board, const SourceRecord& source) {
     if (size_of_next(source) < kLeast) return false;
     uint32_t arenas = 0, offered = 0;
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) arenas += board.slot(k).reserved.load() > 0;
+    for (const SlotRecord& slot : slots_of(board, source)) arenas += slot.reserved.load() > 0;
     for (const Spare& spare : source.ahead.spares) offered += Offer::of(spare).state == State::offered;
     if (offered > 0 || arenas >= source.ahead.most.load()) return false;
     return arenas == 0 || source.begun.load(std::memory_order_relaxed) > 1;
@@ -119,24 +120,12 @@ void ring(const Board& board) {
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&head.ahead_bell), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-namespace {
-
-template <class Visit>
-void each_source(const Board& board, int port, Visit visit) {
-    const int first = port < 0 ? 0 : board.port(port).first_source;
-    const int end = port < 0 ? board.head().sources : first + board.port(port).sources;
-    for (int s = first; s < end; ++s) visit(s);
-}
-
-}  // namespace
-
 uint64_t held(const Board& board, int port) {
     uint64_t bytes = 0;
     if (board.head().ahead_offered.load(std::memory_order_acquire))
-        each_source(board, port, [&](int s) {
-            for (const Spare& spare : board.source(s).ahead.spares)
+        for (const SourceRecord& source : sources_of(board, port))
+            for (const Spare& spare : source.ahead.spares)
                 if (Offer::of(spare).state == State::offered) bytes += spare.size.load();
-        });
     return bytes;
 }
 
@@ -145,10 +134,10 @@ bool give_back(const Board& board, int port) {
     if (!head.ahead_works.load(std::memory_order_acquire)) return false;
     if (port < 0) head.ahead_short.store(1);
     bool any = false;
-    each_source(board, port, [&](int s) {
-        if (port >= 0) board.source(s).ahead.most.store(0);
+    for (SourceRecord& source : sources_of(board, port)) {
+        if (port >= 0) source.ahead.most.store(0);
         for (int k = 0; k < kSpares; ++k) {
-            const Taken taken = take(board, s, k);
+            const Taken taken = take(board, board.index(source), k);
             // Cut first: the thread may have the file open yet, and so keep its memory.
             const int fd = taken ? raw::open(taken.path, O_RDWR | O_CLOEXEC, 0) : -1;
             if (fd < 0) continue;
@@ -156,7 +145,7 @@ bool give_back(const Board& board, int port) {
             raw::close(fd);
             raw::unlink(taken.path);
         }
-    });
+    }
     return any;
 }
 

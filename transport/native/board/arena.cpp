@@ -18,6 +18,7 @@
 #include "base/raw.hpp"
 #include "board/ahead.hpp"
 #include "board/context.hpp"
+#include "board/ranges.hpp"
 
 namespace wilkins {
 
@@ -530,8 +531,8 @@ void Arenas::note_peak() {
     BoardRecord& head = board_.head();
     uint64_t taken = head.memory + ahead::held(board_, -1);
     if (taken <= head.memory_peak) return;
-    for (int s = 0; head.reserving > 0 && s < head.slots; ++s) {
-        const SlotRecord& slot = board_.slot(s);
+    for (const SlotRecord& slot : slots_of(board_)) {
+        if (head.reserving == 0) break;
         const uint64_t reserved = slot.reserved.load();
         if (slot.accounted > reserved && board_.port(board_.source(slot.source).port).habits.mode != Mode::file)
             taken -= slot.accounted - reserved;

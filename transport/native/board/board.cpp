@@ -479,7 +479,10 @@ int create_board(const char* folder, const BoardPlan& plan) {
         int32_t readers_before = 0;
         for (size_t k = 0; k < mine.size(); ++k) {
             link_table[next_link++] = mine[k];
-            if (from.direction == Direction::in) continue;
+            if (from.direction == Direction::in) {
+                channel_table[mine[k]].link = static_cast<int32_t>(k);
+                continue;
+            }
             channel_table[mine[k]].place = static_cast<int32_t>(k);
             channel_table[mine[k]].had_place = readers_before;
             readers_before += channel_table[mine[k]].readers;

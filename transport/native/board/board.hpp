@@ -28,9 +28,17 @@ public:
     PortRecord& port(int i) const { return at<PortRecord>(head().at_ports, i); }
     ChannelRecord& channel(int i) const { return at<ChannelRecord>(head().at_channels, i); }
     SourceRecord& source(int i) const { return at<SourceRecord>(head().at_sources, i); }
+    SourceRecord& source(const PortRecord& outport, int rank) const { return source(outport.first_source + rank); }
     SlotRecord& slot(int i) const { return at<SlotRecord>(head().at_slots, i); }
     UnmatchedName* unmatched_names(int task) const { return &at<UnmatchedName>(head().at_unmatched_names, task * kUnmatchedNames); }
     RankRecord& rank(int i) const { return at<RankRecord>(head().at_ranks, i); }
+    // The place of a record in its table.
+    int index(const TaskRecord& task) const { return static_cast<int>(&task - &this->task(0)); }
+    int index(const PortRecord& port) const { return static_cast<int>(&port - &this->port(0)); }
+    int index(const ChannelRecord& channel) const { return static_cast<int>(&channel - &this->channel(0)); }
+    int index(const SourceRecord& source) const { return static_cast<int>(&source - &this->source(0)); }
+    int index(const SlotRecord& slot) const { return static_cast<int>(&slot - &this->slot(0)); }
+    int index(const RankRecord& rank) const { return static_cast<int>(&rank - &this->rank(0)); }
     // The k-th channel of a port.
     int link(const PortRecord& port, int k) const { return at<int32_t>(head().at_links, port.first_link + k); }
     Mark& mark(const ChannelRecord& channel, int source, int reader) const {

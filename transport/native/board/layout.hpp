@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 42;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 43;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -375,7 +375,8 @@ struct ChannelRecord {
     int32_t readers;
     uint32_t readers_given;  // by the workflow file: the program's calls do not tell otherwise
     uint32_t in_part;        // since its last start, a part of the task's ranks has opened a step together
-    int32_t place;     // this channel's place among the out-port's channels
+    int32_t place;     // this channel's place among the out-port's channels,
+    int32_t link;      // and among the in-port's
     uint64_t published;  // steps of this run whose names match the in-port, and that its task has not had in the run before; of these:
     uint64_t read;       // some rank has had them, or was started for them
     uint64_t dropped;

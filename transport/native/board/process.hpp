@@ -3,6 +3,7 @@
 
 #include "board/arena.hpp"
 #include "board/context.hpp"
+#include "board/ranges.hpp"
 
 namespace wilkins {
 
@@ -25,6 +26,18 @@ struct Process {
 // Ends the run with an error that no program can mend, in words for its user; the first one counts. Call with the
 // board's lock held.
 void fail_run(const Process& process, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+// The ports of the process's task; none where it is part of no run.
+inline auto ports_of(const Process& p) {
+    const auto row = p.first_port < p.last_port ? Row(p.board.port(p.first_port), p.last_port - p.first_port) : Row<PortRecord>();
+    return Chosen(row, [task = p.context.task](const PortRecord& port) { return port.task == task; });
+}
+
+// Its in-ports, or its out-ports.
+inline auto ports_of(const Process& p, Direction direction) {
+    const auto row = p.first_port < p.last_port ? Row(p.board.port(p.first_port), p.last_port - p.first_port) : Row<PortRecord>();
+    return ports_of(row, p.context.task, direction);
+}
 
 // The process's one Process; attached if `context().active`.
 Process& process();

@@ -14,6 +14,7 @@
 #include "base/fault.hpp"
 #include "base/raw.hpp"
 #include "board/arena.hpp"
+#include "board/ranges.hpp"
 
 namespace wilkins {
 
@@ -54,13 +55,6 @@ void path_aside(const Board& board, int source, uint64_t number, char* out, size
     snprintf(out, room, "%s/v%d.%llu", board.folder(), source, static_cast<unsigned long long>(number));
 }
 
-template <class Visit>
-void each_source(const Board& board, int port, Visit visit) {
-    const int first = port < 0 ? 0 : board.port(port).first_source;
-    const int end = port < 0 ? board.head().sources : first + board.port(port).sources;
-    for (int s = first; s < end; ++s) visit(s);
-}
-
 // Who opens a descriptor of the arena holds its step.
 bool is_at_rest(const SlotRecord& slot) {
     return slot.holds == 0 && slot.peers == 0 && (slot.state == SlotState::free || slot.state == SlotState::published);
@@ -86,7 +80,7 @@ bool Arenas::is_viewed(int index) {
 
 void Arenas::look_at_views(int s) {
     SourceRecord& source = board_.source(s);
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) is_viewed(k);
+    for (const SlotRecord& slot : slots_of(board_, source)) is_viewed(board_.index(slot));
     for (int n = 0; n < kAtOnce && source.aside_first < source.aside_end; ++n) {
         if (source.aside_look < source.aside_first || source.aside_look >= source.aside_end) source.aside_look = source.aside_first;
         uint64_t bytes = 0;
@@ -157,8 +151,8 @@ void Arenas::account_aside(int s, uint64_t bytes) {
 
 bool Arenas::give_back_aside(int port) {
     bool any = false;
-    each_source(board_, port, [&](int s) {
-        SourceRecord& source = board_.source(s);
+    for (SourceRecord& source : sources_of(board_, port)) {
+        const int s = board_.index(source);
         uint64_t left = 0, first = source.aside_end;
         for (uint64_t n = source.aside_first; n < source.aside_end; ++n) {
             uint64_t bytes = 0;
@@ -171,7 +165,7 @@ bool Arenas::give_back_aside(int port) {
         }
         source.aside_first = first;
         if (left != source.aside_bytes) account_aside(s, left);
-    });
+    }
     return any;
 }
 

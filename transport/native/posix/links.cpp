@@ -60,7 +60,7 @@ int link_names(int from_dir, const char* from, int to_dir, const char* to, int f
 // A link leads to a file of the run's, which any of its tasks may go through.
 void note_link() {
     const Board& board = process().board;
-    for (int t = 0; t < board.head().tasks; ++t) board.task(t).uses_links = 1;
+    for (TaskRecord& task : tasks_of(board)) task.uses_links = 1;
 }
 
 // A symbolic link of an out-port's name: what it leads to is published now.

@@ -30,8 +30,8 @@ bool unwatch(int fd) {
 }
 
 bool produces(const Process& p) {
-    for (int k = p.first_port; k < p.last_port; ++k)
-        if (p.board.port(k).task == p.context.task && p.board.port(k).direction == Direction::out) return true;
+    for (const PortRecord& port : ports_of(p))
+        if (port.direction == Direction::out) return true;
     return false;
 }
 

@@ -27,10 +27,9 @@ bool is_own(const Process& p, const SlotRecord& slot) {
 // This rank's resting file that was begun first after `stamp`, or -1.
 int next_resting(const Process& p, uint64_t stamp) {
     int found = -1;
-    for (int s = 0; s < p.board.head().slots; ++s) {
-        const SlotRecord& slot = p.board.slot(s);
+    for (const SlotRecord& slot : slots_of(p.board)) {
         if (slot.state != SlotState::resting || slot.stamp <= stamp || !is_own(p, slot)) continue;
-        if (found < 0 || slot.stamp < p.board.slot(found).stamp) found = s;
+        if (found < 0 || slot.stamp < p.board.slot(found).stamp) found = p.board.index(slot);
     }
     return found;
 }
@@ -118,9 +117,8 @@ WILKINS_API(void, wilkins_actions_clear()) {
 // The k-th in-port's pattern; its length, or -1 if there is none.
 WILKINS_API(int, wilkins_actions_inport(int k, char* pattern, int room)) {
     const Process& p = process();
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || port.direction != Direction::in || k-- > 0) continue;
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
+        if (k-- > 0) continue;
         if (static_cast<int>(strlen(port.pattern)) >= room) return -1;
         strcpy(pattern, port.pattern);
         return static_cast<int>(strlen(pattern));
@@ -132,18 +130,17 @@ WILKINS_API(int, wilkins_actions_inport(int k, char* pattern, int room)) {
 WILKINS_API(int, wilkins_actions_next(int k, char* name, int room)) {
     Process& p = process();
     if (!p.context.active || room < static_cast<int>(kNameMax)) return -1;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || port.direction != Direction::in || k-- > 0) continue;
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
+        if (k-- > 0) continue;
         Board::Lock lock(p.board);
-        Wait wait(p, WaitFor::data, i, port.pattern);
+        Wait wait(p, WaitFor::data, p.board.index(port), port.pattern);
         for (;;) {
-            const int slot = queue::next_step(p.board, i);
+            const int slot = queue::next_step(p.board, p.board.index(port));
             if (slot >= 0) {
                 strcpy(name, name_for(port, p.board.slot(slot)));
                 return static_cast<int>(strlen(name));
             }
-            if (!queue::can_produce(p.board, i)) return 0;
+            if (!queue::can_produce(p.board, p.board.index(port))) return 0;
             if (wait.nap(lock)) return -1;
         }
     }

@@ -19,6 +19,7 @@
 #include "board/ahead.hpp"
 #include "board/arena.hpp"
 #include "board/border.hpp"
+#include "board/ranges.hpp"
 
 using namespace wilkins;
 using ahead::Offer;
@@ -228,7 +229,7 @@ private:
 
 // A rank's steps on an out-port will take so many bytes, as far as is known; no more than `most` arenas are needed for them.
 WILKINS_API(void, wilkins_ahead_expect(const Board* board, int outport, int rank, uint64_t bytes, unsigned most)) {
-    Ahead& ahead = board->source(board->port(outport).first_source + rank).ahead;
+    Ahead& ahead = board->source(board->port(outport), rank).ahead;
     ahead.expected.store(bytes);
     ahead.most.store(most);
 } WILKINS_OR()
@@ -247,11 +248,9 @@ WILKINS_API(void, wilkins_ahead_end(Maker* maker)) {
 // The largest steps that ranks have published, of those for which memory is worth making ready, one a line: out-port, rank, bytes.
 WILKINS_API(size_t, wilkins_largest_steps(const Board* board, char* text, size_t room)) {
     std::string out;
-    for (int s = 0; s < board->head().sources; ++s) {
-        const SourceRecord& source = board->source(s);
+    for (const SourceRecord& source : sources_of(*board))
         if (const uint64_t bytes = source.largest.load(); bytes >= ahead::kLeast)
             out += std::to_string(source.port) + " " + std::to_string(source.rank) + " " + std::to_string(bytes) + "\n";
-    }
     const size_t n = room ? std::min(out.size(), room - 1) : 0;
     out.copy(text, n);
     if (room) text[n] = 0;

@@ -155,10 +155,10 @@ WILKINS_API(int64_t, wilkins_still_ns(const Watched* board)) { return now_ns() -
 WILKINS_API(int, wilkins_asks_in_vain(const Watched* board)) {
     const Briefly lock(*board);
     if (!lock) return 1;
-    for (int r = 0; r < board->head().ranks; ++r)
-        if (const Vain& vain = board->rank(r).vain; vain.looks > 0 && vain.files == board->rank(r).files) return 1;
-    for (int r = 0; r < board->head().ranks; ++r)
-        if (const VainOpen& open = board->rank(r).vain_open; queue::may_go_on(open) && !queue::ends_loop(open)) return 1;
+    for (const RankRecord& rank : ranks_of(*board))
+        if (rank.vain.looks > 0 && rank.vain.files == rank.files) return 1;
+    for (const RankRecord& rank : ranks_of(*board))
+        if (const VainOpen& open = rank.vain_open; queue::may_go_on(open) && !queue::ends_loop(open)) return 1;
     for (int t = 0; t < board->head().tasks; ++t)
         for (int k = 0; k < kUnmatchedNames; ++k)
             if (board->unmatched_names(t)[k].whole.load(std::memory_order_acquire)) return 1;
@@ -214,15 +214,15 @@ constexpr int64_t kLooks = 100'000'000;  // ns between looks for writers that ha
 // Has the task (-1: any) left steps to other processes?
 bool any_inherited(const Board& board, int task) {
     if (!board.head().leaves.load()) return false;
-    for (int k = 0; k < board.head().slots; ++k)
-        if (board.slot(k).inherited && is_of(board, board.slot(k), task)) return true;
+    for (const SlotRecord& slot : slots_of(board))
+        if (slot.inherited && is_of(board, slot, task)) return true;
     return false;
 }
 
 // Is there a file that its program has closed, and may yet write?
 bool any_rests(const Board& board, int task) {
-    for (int k = 0; k < board.head().slots; ++k)
-        if (board.slot(k).state == SlotState::resting && is_of(board, board.slot(k), task)) return true;
+    for (const SlotRecord& slot : slots_of(board))
+        if (slot.state == SlotState::resting && is_of(board, slot, task)) return true;
     return false;
 }
 
@@ -247,8 +247,8 @@ WILKINS_API(int, wilkins_settle_inherited(const Watched* board, int task, int en
         const Briefly lock(*board);
         if (!lock) return 1;
         if (ended && !clean)
-            for (int k = 0; k < board->head().slots; ++k)
-                if (board->slot(k).inherited && is_of(*board, board->slot(k), task)) inherited::remove_file(*board, k);
+            for (const SlotRecord& slot : slots_of(*board))
+                if (slot.inherited && is_of(*board, slot, task)) inherited::remove_file(*board, board->index(slot));
     }
     if (!board->arenas) board->arenas = Arenas::make(*board);
     if (!board->arenas) return 1;
@@ -319,13 +319,10 @@ WILKINS_API(size_t, wilkins_last_steps(const Watched* board, int outport, char* 
     std::vector<std::pair<uint64_t, std::string>> found;
     {
         const Briefly lock(*board);
-        const PortRecord& port = board->port(outport);
-        for (int s = port.first_source; lock && s < port.first_source + port.sources; ++s) {
-            const SourceRecord& source = board->source(s);
-            for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
-                if (const SlotRecord& slot = board->slot(k); slot.state == SlotState::published && !slot.removed)
-                    found.push_back({slot.published_stamp, std::to_string(k) + " " + std::to_string(slot.size.load()) + "\n"});
-        }
+        if (!lock) return hand_out("", text, room);
+        for (const SlotRecord& slot : slots_of(*board, board->port(outport)))
+            if (slot.state == SlotState::published && !slot.removed)
+                found.push_back({slot.published_stamp, std::to_string(board->index(slot)) + " " + std::to_string(slot.size.load()) + "\n"});
     }
     std::sort(found.rbegin(), found.rend());
     std::string out;

@@ -84,7 +84,7 @@ WILKINS_API(void, wilkins_channels_ahead(int index, unsigned steps)) {
     Board::Lock lock(p.board);
     PortRecord& port = p.board.port(index);
     port.ahead = steps;
-    for (int k = 0; k < port.links; ++k) p.board.ring(p.board.channel(p.board.link(port, k)).outport);
+    for (const ChannelRecord& channel : channels_of(p.board, port)) p.board.ring(channel.outport);
 } WILKINS_OR()
 
 // Does this process produce files of the name in memory?

@@ -51,7 +51,7 @@ WILKINS_API(int, wilkins_device_readers(const char* name)) {
     if (port.habits.publish != Publish::close || port.habits.publish_count != 1 || port.habits.mode != Mode::memory) return 0;
     int readers = 0;
     Board::Lock lock(board);
-    for (int k = 0; k < port.links; ++k) readers += board.channel(board.link(port, k)).readers;
+    for (const ChannelRecord& channel : channels_of(board, port)) readers += channel.readers;
     return readers;
 } WILKINS_OR(0)
 
@@ -83,17 +83,16 @@ WILKINS_API(int, wilkins_device_held(int index, uint64_t stamp, Reader* holders,
     if (board.head().stopped || slot.stamp != stamp || slot.state != SlotState::published) return 0;
     const SourceRecord& source = board.source(slot.source);
     const PortRecord& port = board.port(source.port);
-    const int s = queue::place_in_port(board, source);
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
+    const int s = source.rank;
+    for (const ChannelRecord& channel : channels_of(board, port)) {
         if (!board.on(slot, channel.place) || !queue::alive(board, channel)) continue;
         for (int r = 0; r < channel.readers; ++r)
             if (!queue::is_past(board, channel, s, r, slot)) return -1;
     }
     int ranks = 0;
-    for (int r = 0; r < board.head().ranks; ++r) {
-        if (!queue::holds(board, r, index)) continue;
-        if (ranks < room) holders[ranks] = {board.rank(r).task, board.rank(r).rank};
+    for (RankRecord& rank : ranks_of(board)) {
+        if (!queue::holds(board, rank, index)) continue;
+        if (ranks < room) holders[ranks] = {rank.task, rank.rank};
         ++ranks;
     }
     return ranks;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "board/ahead.hpp"
+#include "board/ranges.hpp"
 #include "queue/stand_in.hpp"
 #include "queue/vain_opens.hpp"
 #include "waiting/members.hpp"
@@ -95,8 +96,8 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now, bool
     Task task = {record.state, record.starts, record.met_failure != 0, vain_open(board, index), 0, 0, 0, {}, {}, {}, {}, {}};
     for (int k = 0; k < kUnmatchedNames; ++k)
         if (const UnmatchedName& place = board.unmatched_names(index)[k]; place.whole.load(std::memory_order_acquire)) task.unmatched_names.push_back({place.name, place.uses});
-    for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r) {
-        const RankRecord& rank = board.rank(r);
+    for (RankRecord& rank : ranks_of(board, record)) {
+        const int r = board.index(rank);
         task.waiting += rank.waiting_ns.load();
         task.moving += rank.moving_ns.load();
         task.moved += rank.moved_bytes.load();
@@ -109,7 +110,7 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now, bool
             continue;
         }
         const bool unsure = threads && is_unsure(board, r);
-        each_wait(board.rank(r), [&](const WaitRecord& wait) {
+        each_wait(rank, [&](const WaitRecord& wait) {
             const auto waited = static_cast<uint64_t>(now - wait.since);
             task.waiting += waited;
             const bool strange = wait.what == WaitFor::data && strcmp(wait.name, board.port(wait.port).pattern) != 0 &&
@@ -130,28 +131,27 @@ Facts take_facts(const Board& board, bool threads) {
     const BoardRecord& head = board.head();
     const int64_t now = now_ns();
     for (int t = 0; t < head.tasks; ++t) facts.tasks.push_back(task_facts(board, survey, t, now, threads));
-    for (int p = 0; p < head.ports; ++p) {
-        const PortRecord& port = board.port(p);
+    for (const PortRecord& port : ports_of(board)) {
         uint64_t dropped = 0, names = 0, left = 0, brought = 0;
-        for (int k = 0; k < port.links; ++k) dropped += board.channel(board.link(port, k)).dropped;
-        for (int s = port.first_source; port.direction == Direction::out && s < port.first_source + port.sources; ++s) {
-            names += board.source(s).different;
-            left += board.source(s).left.load();
-            brought += board.source(s).asked.load();
+        for (const ChannelRecord& channel : channels_of(board, port)) dropped += channel.dropped;
+        for (const SourceRecord& source : sources_of(board, port)) {
+            names += source.different;
+            left += source.left.load();
+            brought += source.asked.load();
         }
         facts.ports.push_back({port.steps, port.bytes, names, dropped, port.reopened, port.shared, port.unseen, left, brought, port.touched != 0, port.stand_in, port.stands, port.in_vain,
                                port.again != 0, port.only_looks != 0, port.vain_name, port.begun_in,
                                port.lost_changes, port.not_found, port.not_found_printed, port.not_found_path, port.not_found_in});
         facts.ports.back().shown_a_part = port.listed_to > 0 && !port.listed_whole;
     }
-    for (int c = 0; c < head.channels; ++c) {
-        const ChannelRecord& channel = board.channel(c);
+    for (const ChannelRecord& channel : channels_of(board)) {
+        const int c = board.index(channel);
         Channel found = {survey.queued(c),  channel.published, channel.read,   channel.skipped,
                          channel.dropped, channel.let_go,    channel.newer,     survey.held(c), std::vector<uint64_t>(static_cast<size_t>(channel.readers)), survey.next(c)};
-        for (int s = 0; s < board.port(channel.outport).sources; ++s)
+        for (const SourceRecord& source : sources_of(board, channel))
             for (int r = 0; r < channel.readers; ++r) {
                 uint64_t& most = found.reached[static_cast<size_t>(r)];
-                most = std::max(most, board.mark(channel, s, r).next);
+                most = std::max(most, board.mark(channel, source.rank, r).next);
             }
         facts.channels.push_back(std::move(found));
     }

@@ -7,6 +7,7 @@
 #include "board/process.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
+#include "store/parts.hpp"
 #include "waiting/wait.hpp"
 
 using namespace wilkins;
@@ -16,23 +17,15 @@ namespace {
 // The task's in-port with this pattern, compared on the last components; without a pattern its only one. -1: none.
 int find_inport(const Process& p, const char* pattern) {
     int found = -1, inports = 0;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || port.direction != Direction::in) continue;
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
         ++inports;
         char clean[kNameMax];
         const bool same = !pattern[0] || (normalise(pattern, clean, sizeof(clean)) &&
                                           (!strcmp(clean, port.pattern) ||
                                            !strcmp(last_components(clean, static_cast<int>(port.components)), port.pattern)));
-        if (same && found < 0) found = i;
+        if (same && found < 0) found = p.board.index(port);
     }
     return pattern[0] || inports == 1 ? found : -1;
-}
-
-bool reads(const Board& board, const PortRecord& port, int rank) {
-    for (int k = 0; k < port.links; ++k)
-        if (rank < board.channel(board.link(port, k)).readers) return true;
-    return false;
 }
 
 }  // namespace
@@ -46,7 +39,7 @@ WILKINS_API(int, wilkins_steps_port(const char* pattern)) {
     if (index < 0) return -ENOENT;
     PortRecord& port = p.board.port(index);
     port.touched = 1;
-    return reads(p.board, port, p.context.rank) ? index : -EACCES;
+    return may_read(p.board, index, p.context.rank) ? index : -EACCES;
 } WILKINS_OR(-errno)
 
 // Waits for the in-port's next step and takes it: 0, with the step's name in `name`; ENOENT: none will come; EINTR: the
@@ -82,9 +75,7 @@ WILKINS_API(void, wilkins_steps_leave(int index)) {
 WILKINS_API(size_t, wilkins_steps_ports(char* text, size_t room)) {
     const Process& p = process();
     size_t used = 0;
-    for (int i = p.first_port; p.context.active && i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || port.direction != Direction::in) continue;
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
         const size_t length = strlen(port.pattern);
         if (used + length + 2 <= room) {
             memcpy(text + used, port.pattern, length);

@@ -6,6 +6,7 @@
 
 #include "board/board.hpp"
 #include "board/border.hpp"
+#include "board/ranges.hpp"
 #include "queue/queue.hpp"
 
 using namespace wilkins;
@@ -29,14 +30,13 @@ WILKINS_API(int, wilkins_try_publish(const Board* board, int index, int channel_
     const ChannelRecord& channel = board->channel(channel_index);
     const SourceRecord& source = board->source(board->slot(index).source);
     std::vector<char> before;  // by slot: is its step on the channel?
-    auto kept = [&](int k) { return board->slot(k).state == SlotState::published && board->on(board->slot(k), channel.place) != 0; };
-    for (int k = 0; k < source.slots; ++k) before.push_back(kept(source.first_slot + k));
+    for (const SlotRecord& slot : slots_of(*board, source)) before.push_back(on_channel(*board, slot, channel));
     queue::publish(*board, index);
     *dropped = -1;
-    for (int k = 0; k < source.slots; ++k)
-        if (before[static_cast<size_t>(k)] && !kept(source.first_slot + k))
-            *dropped = static_cast<int64_t>(board->slot(source.first_slot + k).sequence);
-    return kept(index) ? 1 : 0;
+    auto was = before.begin();
+    for (const SlotRecord& slot : slots_of(*board, source))
+        if (*was++ && !on_channel(*board, slot, channel)) *dropped = static_cast<int64_t>(slot.sequence);
+    return on_channel(*board, board->slot(index), channel) ? 1 : 0;
 } WILKINS_OR(-1)
 
 // The rank opens its next step. Returns 0, EAGAIN where it would wait, or ENOENT where the stream has ended.

@@ -24,7 +24,7 @@ SharedAnswer::SharedAnswer(const Board& board, int inport, int reader, const cha
     : board_(board), inport_(inport), name_(hash_name(board.port(inport), name)) {
     const PortRecord& port = board.port(inport);
     int together = 0;
-    for (int link = 0; link < port.links; ++link) together = std::max(together, board.channel(board.link(port, link)).readers);
+    for (const ChannelRecord& channel : channels_of(board, port)) together = std::max(together, channel.readers);
     if (together < 2) return;
     Looked& looked = board.looked(port, reader);
     const uint64_t number = ++looked.questions;
@@ -38,15 +38,9 @@ SharedAnswer::Known SharedAnswer::known() const {
     const Answered& answer = port.answers[number_ % kAnswers];
     if (number_ == 0 || answer.number != number_ || answer.name != name_) return {false, -1};
     if (answer.stamp == 0) return {true, -1};
-    for (int link = 0; link < port.links; ++link) {
-        const ChannelRecord& channel = board_.channel(board_.link(port, link));
-        const PortRecord& out = board_.port(channel.outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s) {
-            const SourceRecord& source = board_.source(s);
-            for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
-                if (board_.slot(k).stamp == answer.stamp && queue::on_channel(board_, board_.slot(k), channel)) return {true, k};
-        }
-    }
+    for (const ChannelRecord& channel : channels_of(board_, port))
+        for (const SlotRecord& slot : steps_of(board_, channel))
+            if (slot.stamp == answer.stamp) return {true, board_.index(slot)};
     return {false, -1};  // it is gone
 }
 
@@ -127,15 +121,12 @@ bool lists_in_vain(const RankRecord& rank) { return rank.vain.lists && rank.vain
 
 void forget_looks(const Board& board, int index) {
     const TaskRecord& task = board.task(index);
-    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
-        RankRecord& rank = board.rank(r);
+    for (RankRecord& rank : ranks_of(board, task)) {
         rank.vain.looks = rank.vain.shown = 0;
         rank.vain_open.sought = Sought::nothing;
         for (uint32_t& process : rank.came) process = 0;
     }
-    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
-        PortRecord& port = board.port(p);
-        if (port.task != index || port.direction != Direction::in) continue;
+    for (PortRecord& port : ports_of(board, index, Direction::in)) {
         port.again = 0;
         for (int r = 0; r < task.nprocs; ++r) board.looked(port, r) = {};
         for (Answered& answer : port.answers) answer = {};

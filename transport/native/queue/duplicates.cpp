@@ -14,11 +14,9 @@ namespace {
 bool may_double(const Board& board, const PortRecord& inport) {
     if (in_order(inport)) return false;
     int sources = 0;
-    for (int link = 0; link < inport.links && sources < 2; ++link) sources += board.port(board.channel(board.link(inport, link)).outport).sources;
+    for (const PortRecord& out : outports_of(board, inport)) sources += out.sources;
     return sources > 1;
 }
-
-const char* key_of(const PortRecord& inport, const char* name) { return last_components(name, static_cast<int>(inport.components)); }
 
 // Two sources of the in-port that have published the name; without a first one there are none.
 struct Double {
@@ -29,15 +27,13 @@ struct Double {
 // `second`: one of the two; -1: any.
 Double find_double(const Board& board, const PortRecord& inport, const char* name, int second) {
     Double found = {-1, second};
-    for (int link = 0; link < inport.links; ++link) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s) {
-            if (s == second || !past::knows(board, board.source(s).names, key_of(inport, name))) continue;
-            if (found.first < 0) found.first = s;
-            else if (found.second < 0) found.second = s;
+    for (const PortRecord& out : outports_of(board, inport))
+        for (const SourceRecord& source : sources_of(board, out)) {
+            if (board.index(source) == second || !past::knows(board, source.names, key_of(inport, name))) continue;
+            if (found.first < 0) found.first = board.index(source);
+            else if (found.second < 0) found.second = board.index(source);
             if (found.second >= 0) return found;
         }
-    }
     return {};
 }
 
@@ -73,8 +69,8 @@ bool asks_for_double(const Board& board, int index, int reader, const char* name
 
 void remember_for_readers(const Board& board, SourceRecord& source, const char* name) {
     const PortRecord& port = board.port(source.port);
-    for (int k = 0; k < port.links; ++k) {
-        const int index = board.channel(board.link(port, k)).inport;
+    for (const ChannelRecord& channel : channels_of(board, port)) {
+        const int index = channel.inport;
         PortRecord& inport = board.port(index);
         if (!pattern_match(inport.pattern, static_cast<int>(inport.components), name)) continue;
         note_named(board, inport, name);
@@ -82,7 +78,7 @@ void remember_for_readers(const Board& board, SourceRecord& source, const char* 
         if (!may_double(board, inport)) continue;
         if (inport.components != port.components) past::add(board, source.names, key_of(inport, name));
         if (!past::knows(board, inport.by_name, key_of(inport, name))) continue;
-        const Double pair = find_double(board, inport, name, board.port(source.port).first_source + source.rank);
+        const Double pair = find_double(board, inport, name, board.index(source));
         if (pair.first >= 0) fail(board, inport, 0, name, pair);
     }
 }

@@ -15,15 +15,22 @@ Holds* more_holds(const Board& board, const Holds& part) {
     return part.more ? reinterpret_cast<Holds*>(board.annex(part.more)) : nullptr;
 }
 
-bool holds(const Board& board, int rank, int slot) {
+bool holds(const Board& board, RankRecord& rank, int slot) {
     bool found = false;
     each_hold(board, rank, [&](int32_t held, uint32_t) { found = found || held == slot; });
     return found;
 }
 
+bool is_held_in(const Board& board, int task, int slot) {
+    if (board.slot(slot).holds == 0) return false;
+    for (RankRecord& rank : ranks_of(board, board.task(task)))
+        if (holds(board, rank, slot)) return true;
+    return false;
+}
+
 int count_holds(const Board& board, int rank) {
     int n = 0;
-    each_hold(board, rank, [&](int32_t, uint32_t) { ++n; });
+    each_hold(board, board.rank(rank), [&](int32_t, uint32_t) { ++n; });
     return n;
 }
 
@@ -93,27 +100,23 @@ void task_started(const Board& board, int index, bool one_step) {
     task.awaits = 0;
     task.one_step = one_step;
     forget_looks(board, index);
-    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
-        board.rank(r).leaving = board.rank(r).more_members = 0;
-        for (Member& member : board.rank(r).members) member = {};
+    for (RankRecord& rank : ranks_of(board, task)) {
+        rank.leaving = rank.more_members = 0;
+        for (Member& member : rank.members) member = {};
     }
     bool first = true;  // until a step of some in-port was read, only the first one's are waited for
-    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
-        PortRecord& port = board.port(p);
-        if (port.task != index || port.direction != Direction::in) continue;
+    for (PortRecord& port : ports_of(board, index, Direction::in)) {
         port.ahead = 0;
         port.listed_to = 0;
         port.read_listed = port.read_later = port.listed_whole = 0;
-        const int offered = one_step && (first || port.steps > 0) ? next_step(board, p) : -1;
+        const int offered = one_step && (first || port.steps > 0) ? next_step(board, board.index(port)) : -1;
         first = false;
         port.started_for = offered < 0 ? 0 : board.slot(offered).stamp;
         forget_questions(board, port);
-        for (int k = 0; k < port.links; ++k) {
-            ChannelRecord& channel = board.channel(board.link(port, k));
+        for (ChannelRecord& channel : channels_of(board, port)) {
             channel.in_part = 0;
-            const int sources = board.port(channel.outport).sources;
-            for (int s = 0; s < sources; ++s)
-                for (int r = 0; r < channel.readers; ++r) board.mark(channel, s, r).opened = 0;
+            for (const SourceRecord& source : sources_of(board, channel))
+                for (int r = 0; r < channel.readers; ++r) board.mark(channel, source.rank, r).opened = 0;
         }
         for (int r = 0; r < task.nprocs; ++r) board.first_opens(port, r).since_start = 0;
     }
@@ -132,32 +135,27 @@ void align_marks(const Board& board, const PortRecord& port) {
         board.position(port, r) = farthest;
         board.latest(port, r) = 0;
     }
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
-        const int sources = board.port(channel.outport).sources;
-        for (int s = 0; s < sources; ++s) {
-            const uint64_t high = highest(board, channel, s);
+    for (const ChannelRecord& channel : channels_of(board, port))
+        for (const SourceRecord& source : sources_of(board, channel)) {
+            const uint64_t high = highest(board, channel, source.rank);
             for (int r = 0; r < channel.readers; ++r) {
-                board.mark(channel, s, r).next = high;
-                board.mark(channel, s, r).keep = kGone;
+                board.mark(channel, source.rank, r).next = high;
+                board.mark(channel, source.rank, r).keep = kGone;
             }
-            each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || in_order(port) || !is_had(board, channel, s, slot)) return;
-                memset(&board.had(slot, channel, 0), kHad | kPast, static_cast<size_t>(channel.readers));
-            });
+            if (in_order(port)) continue;
+            for (const SlotRecord& slot : steps_of(board, channel, source))
+                if (is_had(board, channel, source.rank, slot)) memset(&board.had(slot, channel, 0), kHad | kPast, static_cast<size_t>(channel.readers));
         }
-    }
 }
 
 // A program that was started for a step and has opened none has left that one out: it is not started for it again.
 void pass_over(const Board& board, int index) {
     if (!board.task(index).one_step || steps_opened(board, index) > 0) return;
-    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
-        const PortRecord& port = board.port(p);
-        if (port.task != index || port.direction != Direction::in || port.started_for == 0) continue;
-        const int slot = next_step(board, p);
+    for (const PortRecord& port : ports_of(board, index, Direction::in)) {
+        if (port.started_for == 0) continue;
+        const int slot = next_step(board, board.index(port));
         if (slot < 0 || board.slot(slot).stamp != port.started_for) continue;
-        for (int r = 0; r < board.task(index).nprocs; ++r) follow_lead(board, p, r, slot);
+        for (int r = 0; r < board.task(index).nprocs; ++r) follow_lead(board, board.index(port), r, slot);
     }
 }
 
@@ -172,23 +170,15 @@ struct Last {
 
 Last last_opened(const Board& board, int task, int reader) {
     Last last;
-    for (int p = board.task(task).first_port; p < board.task(task).last_port; ++p) {
-        const PortRecord& port = board.port(p);
-        if (port.task != task || port.direction != Direction::in) continue;
-        for (int k = 0; k < port.links; ++k) {
-            const int index = board.link(port, k);
-            const ChannelRecord& channel = board.channel(index);
-            const PortRecord& out = board.port(channel.outport);
-            for (int s = 0; s < (reader < channel.readers ? out.sources : 0); ++s) {
-                const Mark& mark = board.mark(channel, s, reader);
+    for (const PortRecord& port : ports_of(board, task, Direction::in))
+        for (const ChannelRecord& channel : channels_of(board, port))
+            for (const SourceRecord& source : sources_read(board, channel, reader)) {
+                const Mark& mark = board.mark(channel, source.rank, reader);
                 if (mark.opened == 0 || mark.opened_at <= last.at) continue;
-                last = {p, index, s, -1, mark.opened_at};
-                each_slot(board, board.source(out.first_source + s), [&](int k_slot, const SlotRecord& slot) {
-                    if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last) last.slot = k_slot;
-                });
+                last = {board.index(port), board.index(channel), source.rank, -1, mark.opened_at};
+                for (const SlotRecord& slot : steps_of(board, channel, source))
+                    if (slot.sequence + 1 == mark.last) last.slot = board.index(slot);
             }
-        }
-    }
     return last;
 }
 
@@ -234,8 +224,7 @@ bool give_again(const Board& board, int task) {
 void task_exited(const Board& board, int index, bool final, bool clean,
                  void (*discarded)(const Board& board, const SlotRecord& slot)) {
     TaskRecord& task = board.task(index);
-    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
-        RankRecord& rank = board.rank(r);
+    for (RankRecord& rank : ranks_of(board, task)) {
         each_wait(rank, [&](WaitRecord& wait) {
             rank.waiting_ns += static_cast<uint64_t>(now_ns() - wait.since);
             wait.what = WaitFor::nothing;
@@ -248,19 +237,16 @@ void task_exited(const Board& board, int index, bool final, bool clean,
                 held = -1;
             }
     }
-    for (int s = 0; s < board.head().slots; ++s) {
-        SlotRecord& slot = board.slot(s);
+    for (SlotRecord& slot : slots_of(board)) {
         if (board.port(board.source(slot.source).port).task != index) continue;
         slot.peers = 0;
         WILKINS_FAULT_POINT("exit.peers");
         if (slot.state != SlotState::writing) continue;
         if (discarded) discarded(board, slot);
-        clear_slot(board, s);
+        clear_slot(board, board.index(slot));
     }
     if (!final && clean) pass_over(board, index);
-    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
-        PortRecord& port = board.port(p);
-        if (port.task != index || port.direction != Direction::in) continue;
+    for (PortRecord& port : ports_of(board, index, Direction::in)) {
         port.started_for = 0;
         align_marks(board, port);
     }
@@ -268,7 +254,7 @@ void task_exited(const Board& board, int index, bool final, bool clean,
     WILKINS_FAULT_POINT("exit.aligned");
     if (final) task.state = TaskState::ended;
     WILKINS_FAULT_POINT("exit.before-ring");
-    for (int p = 0; p < board.head().ports; ++p) board.ring(p);
+    for (const PortRecord& port : ports_of(board)) board.ring(board.index(port));
 }
 
 }  // namespace wilkins::queue

@@ -16,12 +16,10 @@ char* spell(uint64_t word, int letters, char* at) {
     return at;
 }
 
-const char* own_name(const PortRecord& inport, const char* name) { return last_components(name, static_cast<int>(inport.components)); }
-
 // The name, as a start of the in-port's task knows it: the next one finds gone what this one has had.
 struct KeyOfStart {
     KeyOfStart(const Board& board, const PortRecord& inport, const char* name, LetGo how) {
-        char* at = stpcpy(text, own_name(inport, name));
+        char* at = stpcpy(text, key_of(inport, name));
         *at++ = how == LetGo::read ? '\1' : '\2';
         *spell(board.task(inport.task).starts, 8, at) = 0;
     }
@@ -43,15 +41,11 @@ namespace {
 // In the order of the in-port, the next step behind the one before it is not there any more.
 void note_gone(const Board& board, PortRecord& inport, const SlotRecord& gone) {
     SlotRecord* before = nullptr;
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        const PortRecord& out = board.port(channel.outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            each_slot(board, board.source(s), [&](int, SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || slot.published_stamp >= gone.published_stamp) return;
-                if (!before || slot.published_stamp > before->published_stamp) before = &slot;
-            });
-    }
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (SlotRecord& slot : steps_of(board, channel)) {
+            if (slot.published_stamp >= gone.published_stamp) continue;
+            if (!before || slot.published_stamp > before->published_stamp) before = &slot;
+        }
     uint64_t& first = before ? before->gone_after : inport.first_gone;
     if (first == 0 || gone.published_stamp < first) first = gone.published_stamp;
 }
@@ -59,10 +53,8 @@ void note_gone(const Board& board, PortRecord& inport, const SlotRecord& gone) {
 }  // namespace
 
 bool is_last_gone(const Board& board, const PortRecord& inport, int last, uint64_t published) {
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
+    for (const ChannelRecord& channel : channels_of(board, inport))
         if (channel.every != 1 || channel.when_full != WhenFull::block) return false;
-    }
     if (published == UINT64_MAX) return in_order(inport) && inport.log_end > 1;  // that is any of them
     const uint64_t gone = last >= 0 ? board.slot(last).gone_after : inport.first_gone;
     return in_order(inport) && gone != 0 && gone < published;
@@ -74,8 +66,7 @@ void note_let_go(const Board& board, int index) {
     const bool comes_again = may_come_again(board, slot);
     SourceRecord& source = board.source(slot.source);
     const PortRecord& port = board.port(source.port);
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
+    for (const ChannelRecord& channel : channels_of(board, port)) {
         PortRecord& inport = board.port(channel.inport);
         if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
         if (in_order(inport)) note_gone(board, inport, slot);
@@ -97,12 +88,10 @@ void note_had_late(const Board& board, int index, const char* name) {
     PortRecord& inport = board.port(index);
     if (!past::remove(board, inport.let_go, KeyOfStart(board, inport, name, LetGo::unread).text)) return;
     past::add(board, inport.let_go, KeyOfStart(board, inport, name, LetGo::read).text);
-    for (int link = 0; link < inport.links; ++link) {
-        ChannelRecord& channel = board.channel(board.link(inport, link));
-        const PortRecord& out = board.port(channel.outport);
+    for (ChannelRecord& channel : channels_of(board, inport)) {
         bool from_here = false;
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            from_here = from_here || in_history(board, board.source(s), name, static_cast<int>(inport.components));
+        for (const SourceRecord& source : sources_of(board, channel))
+            from_here = from_here || in_history(board, source, name, static_cast<int>(inport.components));
         if (!from_here || channel.let_go == 0) continue;
         --channel.let_go;
         ++channel.read;
@@ -113,9 +102,8 @@ void note_had_late(const Board& board, int index, const char* name) {
 
 LetGo let_go_of(const Board& board, const PortRecord& inport, const char* name) {
     if (in_order(inport)) return LetGo::no;
-    bool rewritten = false;
-    each_source(board, inport, [&](const SourceRecord& source) {
-        rewritten = rewritten || (source.rewrites && in_history(board, source, name, static_cast<int>(inport.components)));
+    const bool rewritten = any_source(board, inport, [&](const SourceRecord& source) {
+        return source.rewrites && in_history(board, source, name, static_cast<int>(inport.components));
     });
     if (rewritten) return LetGo::no;
     for (const LetGo how : {LetGo::read, LetGo::unread})
@@ -125,33 +113,32 @@ LetGo let_go_of(const Board& board, const PortRecord& inport, const char* name) 
 
 uint64_t count_let_go(const Board& board, const PortRecord& inport) {
     uint64_t steps = 0;
-    each_source(board, inport, [&](const SourceRecord& source) { steps += source.replaced_steps; });
+    for (const PortRecord& out : outports_of(board, inport))
+        for (const SourceRecord& source : sources_of(board, out)) steps += source.replaced_steps;
     return steps;
 }
 
 void note_removed(const Board& board, int index, const char* name) {
     PortRecord& inport = board.port(index);
-    past::add(board, inport.removed, own_name(inport, name));
+    past::add(board, inport.removed, key_of(inport, name));
     for (const LetGo how : {LetGo::read, LetGo::unread})
         past::remove(board, inport.let_go, KeyOfStart(board, inport, name, how).text);
 }
 
 bool is_removed(const Board& board, const PortRecord& inport, const char* name) {
-    return past::has(board, inport.removed, own_name(inport, name));
+    return past::has(board, inport.removed, key_of(inport, name));
 }
 
 void note_named(const Board& board, PortRecord& inport, const char* name) {
-    past::remove(board, inport.removed, own_name(inport, name));
+    past::remove(board, inport.removed, key_of(inport, name));
     for (const LetGo how : {LetGo::read, LetGo::unread})
         past::remove(board, inport.let_go, KeyOfStart(board, inport, name, how).text);
 }
 
 bool was_published(const Board& board, const PortRecord& inport, const char* name) {
-    bool published = false;
-    each_source(board, inport, [&](const SourceRecord& source) {
-        published = published || in_history(board, source, name, static_cast<int>(inport.components));
+    return any_source(board, inport, [&](const SourceRecord& source) {
+        return in_history(board, source, name, static_cast<int>(inport.components));
     });
-    return published;
 }
 
 void note_file(const Board& board, const SlotRecord& slot) {
@@ -159,11 +146,7 @@ void note_file(const Board& board, const SlotRecord& slot) {
 }
 
 bool is_step_file(const Board& board, const PortRecord& inport, const char* name, uint64_t inode) {
-    bool any = false;
-    each_source(board, inport, [&](const SourceRecord& source) {
-        any = any || past::knows(board, source.files, KeyOfFile(name, inode).text);
-    });
-    return any;
+    return any_source(board, inport, [&](const SourceRecord& source) { return past::knows(board, source.files, KeyOfFile(name, inode).text); });
 }
 
 }  // namespace wilkins::queue

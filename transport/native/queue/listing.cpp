@@ -8,16 +8,14 @@ namespace wilkins::queue {
 
 bool waits_for_series(const Board& board, const SlotRecord& slot) {
     const PortRecord& port = board.port(board.source(slot.source).port);
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
+    for (const ChannelRecord& channel : channels_of(board, port))
         if (on_channel(board, slot, channel) && alive(board, channel) && kept_to_end(board, channel)) return true;
-    }
     return false;
 }
 
 bool full_of_series(const Board& board, int source_index) {
     bool all = true;
-    each_slot(board, board.source(source_index), [&](int, const SlotRecord& slot) { all = all && waits_for_series(board, slot); });
+    for (const SlotRecord& slot : slots_of(board, board.source(source_index))) all = all && waits_for_series(board, slot);
     return all;
 }
 
@@ -35,9 +33,8 @@ uint64_t begin_listing(const Board& board, int index, int reader, bool whole) {
 ReadAsListed read_as_listed(const Board& board, int task) {
     ReadAsListed read = {false, false};
     bool later = false;
-    for (int p = board.task(task).first_port; p < board.task(task).last_port; ++p) {
-        const PortRecord& port = board.port(p);
-        if (port.task != task || port.direction != Direction::in || in_order(port)) continue;
+    for (const PortRecord& port : ports_of(board, task, Direction::in)) {
+        if (in_order(port)) continue;
         read.some = read.some || port.read_listed > 0;
         read.whole = read.whole || port.listed_whole;
         later = later || port.read_later > 0;

@@ -15,38 +15,35 @@ namespace wilkins::queue {
 int find_own(const Board& board, int outport, const char* name, uint64_t place) {
     const PortRecord& port = board.port(outport);
     int best = -1;
-    for (int s = 0; s < port.sources; ++s)
-        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
-            if ((slot.state != SlotState::published && slot.state != SlotState::resting) || slot.removed) return;
-            if (place ? slot.place_hash != place : strcmp(slot.name, name) != 0) return;
-            // A resting one was begun after all of its name that are published.
-            if (best < 0 || slot.state == SlotState::resting ||
-                (board.slot(best).state == SlotState::published && slot.published_stamp > board.slot(best).published_stamp))
-                best = k;
-        });
+    for (const SlotRecord& slot : slots_of(board, port)) {
+        if ((slot.state != SlotState::published && slot.state != SlotState::resting) || slot.removed) continue;
+        if (place ? slot.place_hash != place : strcmp(slot.name, name) != 0) continue;
+        // A resting one was begun after all of its name that are published.
+        if (best < 0 || slot.state == SlotState::resting ||
+            (board.slot(best).state == SlotState::published && slot.published_stamp > board.slot(best).published_stamp))
+            best = board.index(slot);
+    }
     return best;
 }
 
 int find_written(const Board& board, int outport, uint64_t place) {
     const PortRecord& port = board.port(outport);
     int newest = -1;
-    for (int s = 0; s < port.sources; ++s)
-        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
-            if (slot.state != SlotState::writing || slot.place_hash != place || slot.removed || slot.is_copy) return;
-            if (!slot.inherited && board.is_over(slot.writer_process)) return;
-            if (newest < 0 || slot.stamp > board.slot(newest).stamp) newest = k;
-        });
+    for (const SlotRecord& slot : slots_of(board, port)) {
+        if (slot.state != SlotState::writing || slot.place_hash != place || slot.removed || slot.is_copy) continue;
+        if (!slot.inherited && board.is_over(slot.writer_process)) continue;
+        if (newest < 0 || slot.stamp > board.slot(newest).stamp) newest = board.index(slot);
+    }
     return newest;
 }
 
 int find_clash(const Board& board, int outport, int rank, uint64_t place_hash) {
     const PortRecord& port = board.port(outport);
     int clash = -1;
-    for (int s = 0; s < port.sources; ++s) {
-        if (board.source(port.first_source + s).rank == rank) continue;
-        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
-            if (slot.place_hash == place_hash && !slot.removed && needed(board, slot, false)) clash = k;
-        });
+    for (const SourceRecord& source : sources_of(board, port)) {
+        if (source.rank == rank) continue;
+        for (const SlotRecord& slot : slots_of(board, source))
+            if (slot.place_hash == place_hash && !slot.removed && needed(board, slot, false)) clash = board.index(slot);
     }
     return clash;
 }
@@ -65,11 +62,10 @@ namespace {
 // The files of the name that are being written.
 template <class Visit>
 void each_unfinished(const Board& board, const PortRecord& port, const char* name, uint64_t place, Visit visit) {
-    for (int s = 0; s < port.sources; ++s)
-        each_slot(board, board.source(port.first_source + s), [&](int, SlotRecord& slot) {
-            if (slot.state != SlotState::writing || slot.removed) return;
-            if (strcmp(slot.name, name) == 0 || (place && slot.place_hash == place)) visit(slot);
-        });
+    for (SlotRecord& slot : slots_of(board, port)) {
+        if (slot.state != SlotState::writing || slot.removed) continue;
+        if (strcmp(slot.name, name) == 0 || (place && slot.place_hash == place)) visit(slot);
+    }
 }
 
 // The channel does without the step, which has another name now and is published anew.
@@ -90,7 +86,8 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
         slot.removed = 1;
         WILKINS_FAULT_POINT("remove.noted");
         if (slot.state == SlotState::resting) queue::withdraw(board, index);
-        for (int k = 0; withdraw && k < port.links; ++k) take_back(board, slot, board.channel(board.link(port, k)));
+        if (!withdraw) continue;
+        for (ChannelRecord& channel : channels_of(board, port)) take_back(board, slot, channel);
     }
     if (!withdraw && unfinished) {
         each_unfinished(board, port, name, place, [&](SlotRecord& slot) {
@@ -98,8 +95,8 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
             any = true;
         });
     }
-    for (int s = 0; s < port.sources; ++s)
-        any = past::remove(board, board.source(port.first_source + s).names, last_components(name, static_cast<int>(port.components))) || any;
+    for (SourceRecord& source : sources_of(board, port))
+        any = past::remove(board, source.names, last_components(name, static_cast<int>(port.components))) || any;
     if (withdraw && any) board.ring(outport);
     return any;
 }
@@ -128,8 +125,7 @@ Carried moves(const Board& board, int outport, const char* name, uint64_t place,
     strcpy(source.moving_to, next);
     source.moving_process = board.self();
     found.keeps_name = strcmp(last_components(name, components), last_components(next, components)) == 0;
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
+    for (const ChannelRecord& channel : channels_of(board, port)) {
         const bool by_name = !in_order(board.port(channel.inport));
         found.had.push_back(by_name ? board.on(slot, channel.place) & kCounted : 0);
         for (int r = 0; r < channel.readers; ++r) found.had.push_back(by_name ? board.had(slot, channel, r) & kHad : 0);
@@ -143,8 +139,7 @@ void carry(const Board& board, int index, const Carried& from) {
     if (from.source < 0) return;
     slot.keeps_name = from.keeps_name;
     auto had = from.had.begin();
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
+    for (const ChannelRecord& channel : channels_of(board, port)) {
         board.on(slot, channel.place) = *had++;
         for (int r = 0; r < channel.readers; ++r) board.had(slot, channel, r) = *had++;
     }
@@ -154,7 +149,7 @@ void moved(const Board& board, const Carried& from) {
     if (from.source < 0) return;
     SourceRecord& source = board.source(from.source);
     source.moving_to[0] = '\0';
-    for (int k = 0; k < board.port(source.port).links; ++k) board.ring(board.channel(board.link(board.port(source.port), k)).inport);
+    for (const ChannelRecord& channel : channels_of(board, board.port(source.port))) board.ring(channel.inport);
 }
 
 }  // namespace wilkins::queue

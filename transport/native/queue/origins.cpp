@@ -10,10 +10,8 @@ namespace {
 
 template <class Visit>
 void each_beside(const Board& board, Direction direction, uint32_t far_host, Visit visit) {
-    for (int k = 0; k < board.head().ports; ++k) {
-        const PortRecord& port = board.port(k);
+    for (const PortRecord& port : ports_of(board))
         if (port.direction == direction && port.habits.far_host == far_host) visit(port);
-    }
 }
 
 const PortRecord& port_of(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port); }
@@ -29,14 +27,9 @@ std::vector<uint64_t> before(const Board& board, int inport, const SlotRecord& s
     std::vector<uint64_t> found;
     each_beside(board, Direction::in, board.port(inport).habits.far_host, [&](const PortRecord& port) {
         uint64_t newest = 0;
-        for (int link = 0; link < port.links; ++link) {
-            const ChannelRecord& channel = board.channel(board.link(port, link));
-            const PortRecord& out = board.port(channel.outport);
-            for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-                each_slot(board, board.source(s), [&](int, const SlotRecord& slot) {
-                    if (on_channel(board, slot, channel) && slot.published_stamp <= step.published_stamp) newest = std::max(newest, slot.published_stamp);
-                });
-        }
+        for (const ChannelRecord& channel : channels_of(board, port))
+            for (const SlotRecord& slot : steps_of(board, channel))
+                if (slot.published_stamp <= step.published_stamp) newest = std::max(newest, slot.published_stamp);
         found.push_back(newest);
     });
     return found;

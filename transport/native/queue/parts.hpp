@@ -4,15 +4,15 @@
 #include <cstring>
 
 #include "base/patterns.hpp"
+#include "board/ranges.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "queue/stand_in.hpp"
 
 namespace wilkins::queue {
 
-inline int place_in_port(const Board& board, const SourceRecord& source) {
-    return static_cast<int>(&source - &board.source(board.port(source.port).first_source));
-}
+// The part of a producer's name that is compared with those of the port.
+inline const char* key_of(const PortRecord& port, const char* name) { return last_components(name, static_cast<int>(port.components)); }
 
 // The source's program was started again, and makes steps that were published before.
 inline bool makes_again(const SourceRecord& source) { return source.next_sequence < source.made; }
@@ -26,12 +26,9 @@ inline bool alive(const Board& board, const ChannelRecord& channel) {
 
 // Has the rank opened a step on this in-port since its task was last started?
 inline bool has_opened(const Board& board, const PortRecord& inport, int reader) {
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
-        for (int s = 0; s < sources; ++s)
-            if (board.mark(channel, s, reader).opened > 0) return true;
-    }
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_read(board, channel, reader))
+            if (board.mark(channel, source.rank, reader).opened > 0) return true;
     return false;
 }
 
@@ -44,7 +41,7 @@ inline bool stands_by(const Board& board, const ChannelRecord& channel, int read
 // one that is published next, if a process died while it published it.
 inline uint64_t offered(const Board& board, const ChannelRecord& channel, int source) {
     const uint64_t word = board.offered(channel, source);
-    const uint64_t next = board.source(board.port(channel.outport).first_source + source).next_sequence;
+    const uint64_t next = board.source(board.port(channel.outport), source).next_sequence;
     return (word & UINT32_MAX) - (word >> 32 == ((next + 1) & UINT32_MAX) ? 1 : 0);
 }
 
@@ -76,8 +73,8 @@ inline uint64_t highest(const Board& board, const ChannelRecord& channel, int so
 
 // Calls `visit` with every slot that processes of a rank have open, and the process; may be more than once.
 template <class Visit>
-void each_hold(const Board& board, int rank, Visit visit) {
-    for (Holds* part = &board.rank(rank).holds; part; part = more_holds(board, *part))
+void each_hold(const Board& board, RankRecord& rank, Visit visit) {
+    for (Holds* part = &rank.holds; part; part = more_holds(board, *part))
         for (int k = 0; k < kHolds; ++k)
             if (part->slots[k] >= 0) visit(part->slots[k], part->processes[k]);
 }
@@ -86,10 +83,8 @@ void each_hold(const Board& board, int rank, Visit visit) {
 template <class Visit>
 void each_part(const Board& board, const PortRecord& out, Visit visit) {
     if (out.habits.part_of == 0) return visit(out);
-    for (int k = 0; k < board.head().ports; ++k) {
-        const PortRecord& part = board.port(k);
+    for (const PortRecord& part : ports_of(board))
         if (part.direction == Direction::out && part.habits.part_of == out.habits.part_of) visit(part);
-    }
 }
 
 // Has a program of the out-port begun a file?
@@ -99,28 +94,19 @@ inline bool has_begun(const Board& board, const PortRecord& out) {
     return begun;
 }
 
-// Calls `visit` with every source that publishes for the in-port.
-template <class Visit>
-void each_source(const Board& board, const PortRecord& inport, Visit visit) {
-    for (int link = 0; link < inport.links; ++link) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s) visit(board.source(s));
-    }
-}
-
-template <class Visit>
-void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) visit(k, board.slot(k));
+// Does one of the sources that publish for the in-port pass the test?
+template <class Test>
+bool any_source(const Board& board, const PortRecord& inport, Test test) {
+    for (const PortRecord& out : outports_of(board, inport))
+        for (const SourceRecord& source : sources_of(board, out))
+            if (test(source)) return true;
+    return false;
 }
 
 // Is the task's program started for one step of the in-port, which then is what the port's one name means, however often it is opened? A
 // name that stands in goes on from step to step.
 inline bool for_one_step(const Board& board, const PortRecord& inport) {
     return board.task(inport.task).one_step && in_order(inport) && !stands_in(inport);
-}
-
-inline bool on_channel(const Board& board, const SlotRecord& slot, const ChannelRecord& channel) {
-    return slot.state == SlotState::published && board.on(slot, channel.place) != 0;
 }
 
 // Do all steps of the channel stay, since its program waits for the whole series, to list it?
@@ -138,12 +124,11 @@ struct Queued {
 // Steps of the source on the channel that some rank is not done with. `stands_by`: for a reader, as the function of that name.
 template <class StandsBy, class Visit>
 void each_queued(const Board& board, const ChannelRecord& channel, int s, StandsBy stands_by, Visit visit) {
-    each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
-        if (!on_channel(board, slot, channel)) return;
+    for (const SlotRecord& slot : steps_of(board, channel, board.source(board.port(channel.outport), s))) {
         bool done = true;
         for (int r = 0; r < channel.readers && done; ++r) done = is_done(board, channel, s, r, slot) || stands_by(r);
         if (!done) visit(slot);
-    });
+    }
 }
 
 template <class StandsBy>
@@ -164,7 +149,7 @@ inline bool keeps(const ChannelRecord& channel, uint64_t before) { return before
 inline bool is_for(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
     const PortRecord& inport = board.port(channel.inport);
     if (inport.habits.listing == Lists::end) return false;  // its program waits for all of them
-    if (makes_again(board.source(board.port(channel.outport).first_source + source_in_port))) return false;
+    if (makes_again(board.source(board.port(channel.outport), source_in_port))) return false;
     if (!keeps(channel, offered(board, channel, source_in_port))) return false;
     return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
 }
@@ -172,6 +157,13 @@ inline bool is_for(const Board& board, const ChannelRecord& channel, int source_
 // Does the channel's task get every step, under the name that its producer gives it?
 inline bool gives_all(const Board& board, const ChannelRecord& channel) {
     return channel.every == 1 && channel.when_full == WhenFull::block && !in_order(board.port(channel.inport));
+}
+
+// Has something been published for the in-port that a policy lets go when there is more?
+inline bool drops_since_first(const Board& board, const PortRecord& inport) {
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        if (channel.when_full != WhenFull::block && board.port(channel.outport).steps > 0) return true;
+    return false;
 }
 
 // The step has a newer version of a name that the channel's task has read (see ChannelRecord::newer), or is that no more.
@@ -191,22 +183,20 @@ inline bool fills(const Board& board, const ChannelRecord& channel, const Queued
     return (channel.when_full == WhenFull::block && queued.waiting >= most) || queued.unfinished >= most + kSpareSlots;
 }
 
-// See needed. `stands_by`: for a channel (its index) and reader, as the function of that name.
+// See needed. `stands_by`: for a channel and reader, as the function of that name.
 template <class StandsBy>
 bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, StandsBy stands_by) {
     if (slot.state == SlotState::free) return false;
     if (unfinished(slot) || slot.holds > 0) return true;
     const SourceRecord& source = board.source(slot.source);
     const PortRecord& port = board.port(source.port);
-    const int s = place_in_port(board, source);
-    for (int k = 0; k < port.links; ++k) {
-        const int index = board.link(port, k);
-        const ChannelRecord& channel = board.channel(index);
+    const int s = source.rank;
+    for (const ChannelRecord& channel : channels_of(board, port)) {
         if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
         if (kept_to_end(board, channel)) return true;
         const PortRecord& inport = board.port(channel.inport);
         for (int r = 0; r < channel.readers; ++r) {
-            if (!is_done(board, channel, s, r, slot) && !stands_by(index, r)) return true;
+            if (!is_done(board, channel, s, r, slot) && !stands_by(channel, r)) return true;
             const Mark& mark = board.mark(channel, s, r);
             if (mark.last != slot.sequence + 1) continue;
             if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && (mark.keep == kOpensAgain || inport.habits.reads_again)))

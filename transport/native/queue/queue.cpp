@@ -26,7 +26,7 @@ bool is_past(const Board& board, const ChannelRecord& channel, int source, int r
 }
 
 bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
-    return needed_by(board, slot, pressed, [&](int channel, int reader) { return stands_by(board, board.channel(channel), reader); });
+    return needed_by(board, slot, pressed, [&](const ChannelRecord& channel, int reader) { return stands_by(board, channel, reader); });
 }
 
 namespace {
@@ -47,10 +47,8 @@ bool full(const Board& board, const ChannelRecord& channel, int source_in_port, 
 bool has_room(const Board& board, int source_index, const char* name) {
     const SourceRecord& source = board.source(source_index);
     const PortRecord& port = board.port(source.port);
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
-        if (full(board, channel, place_in_port(board, source), name)) return false;
-    }
+    for (const ChannelRecord& channel : channels_of(board, port))
+        if (full(board, channel, source.rank, name)) return false;
     return true;
 }
 
@@ -60,8 +58,7 @@ bool may_come_again(const Board& board, const SlotRecord& slot) {
     const SourceRecord& source = board.source(slot.source);
     if (slot.state != SlotState::published || source.rewrites) return false;
     const PortRecord& port = board.port(source.port);
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
+    for (const ChannelRecord& channel : channels_of(board, port)) {
         if (!board.on(slot, channel.place) || !alive(board, channel) || in_order(board.port(channel.inport))) continue;
         for (int r = 0; r < channel.readers; ++r)
             if (!(board.had(slot, channel, r) & kPast)) return true;
@@ -78,15 +75,15 @@ uint64_t memory_of(const SlotRecord& slot) { return slot.viewed.load() ? 0 : slo
 bool may_retain(const Board& board, const SourceRecord& source, int kept) {
     const PortRecord& port = board.port(source.port);
     uint64_t taken = 0, largest = 0;
-    each_slot(board, source, [&](int, const SlotRecord& slot) {
+    for (const SlotRecord& slot : slots_of(board, source)) {
         const uint64_t bytes = memory_of(slot);
         taken += bytes;
         largest = bytes > largest ? bytes : largest;
-    });
+    }
     if (port.cap && port.used + largest > port.cap) return false;
     if (taken + largest <= kRetained) return true;
-    for (int k = 0; k < port.links; ++k) {
-        const Habits& habits = board.port(board.channel(board.link(port, k)).inport).habits;
+    for (const PortRecord& inport : inports_of(board, port)) {
+        const Habits& habits = inport.habits;
         if (habits.reorder_given && kept < static_cast<int>(habits.reorder)) return true;
     }
     return false;
@@ -97,18 +94,18 @@ bool may_retain(const Board& board, const SourceRecord& source, int kept) {
 int take_slot(const Board& board, int source_index, bool pressed) {
     const SourceRecord& source = board.source(source_index);
     int best = -1, oldest = -1, last = -1, kept = 0;  // `oldest`: of those that no program can see; `last`: of all
-    each_slot(board, source, [&](int k, SlotRecord& slot) {
-        if (needed(board, slot, pressed) || is_attached(slot) || claimed(board, slot)) return;
+    for (SlotRecord& slot : slots_of(board, source)) {
+        if (needed(board, slot, pressed) || is_attached(slot) || claimed(board, slot)) continue;
         if (may_come_again(board, slot)) {
             ++kept;
-            if (!slot.viewed.load() && (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at)) oldest = k;
-            if (last < 0 || slot.opened_at < board.slot(last).opened_at) last = k;
-            return;
+            if (!slot.viewed.load() && (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at)) oldest = board.index(slot);
+            if (last < 0 || slot.opened_at < board.slot(last).opened_at) last = board.index(slot);
+            continue;
         }
         // The last step with memory in it: its pages are the ones most likely still mapped by both sides.
         const bool first = best < 0 || (memory_of(slot) == memory_of(board.slot(best)) && slot.viewed.load() < board.slot(best).viewed.load());
-        if (first || memory_of(slot) > memory_of(board.slot(best))) best = k;
-    });
+        if (first || memory_of(slot) > memory_of(board.slot(best))) best = board.index(slot);
+    }
     if (oldest < 0 && best < 0) oldest = last;
     const bool grows = best >= 0 && memory_of(board.slot(best)) == 0;
     if (oldest >= 0 && (best < 0 || (grows && !may_retain(board, source, kept)))) best = oldest;
@@ -121,16 +118,15 @@ int take_slot(const Board& board, int source_index, bool pressed) {
 
 Viewed count_viewed(const Board& board, int port) {
     Viewed found;
-    for (int s = 0; s < board.head().sources; ++s) {
-        const SourceRecord& source = board.source(s);
+    for (const SourceRecord& source : sources_of(board)) {
         if ((port >= 0 && source.port != port) || board.port(source.port).habits.mode == Mode::file) continue;
         found.steps += static_cast<int>(source.aside_end - source.aside_first);
         found.bytes += source.aside_bytes;
-        each_slot(board, source, [&](int, const SlotRecord& slot) {
-            if (!slot.viewed.load() || needed(board, slot, true)) return;
+        for (const SlotRecord& slot : slots_of(board, source)) {
+            if (!slot.viewed.load() || needed(board, slot, true)) continue;
             ++found.steps;
             found.bytes += slot.accounted;
-        });
+        }
     }
     return found;
 }
@@ -167,9 +163,8 @@ void clear_slot(const Board& board, int index) {
     slot.opened_at = 0;
     slot.origin.stamp = 0;
     const PortRecord& port = board.port(board.source(slot.source).port);
-    for (int k = 0; k < port.links; ++k) {
-        board.on(slot, k) = 0;
-        const ChannelRecord& channel = board.channel(board.link(port, k));
+    for (const ChannelRecord& channel : channels_of(board, port)) {
+        board.on(slot, channel.place) = 0;
         memset(&board.had(slot, channel, 0), 0, static_cast<size_t>(channel.readers));
     }
 }
@@ -181,16 +176,6 @@ void note_lost(const Board& board, const ChannelRecord& channel, const char* eve
     const PortRecord& inport = board.port(channel.inport);
     trace::note(board, event, inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(sequence),
                 static_cast<int64_t>(slot.size.load()));
-}
-
-// Has a rank of the channel's task the step open? One that was only looked at so far may be read on, and must then be what the
-// look has said.
-bool is_looked_at(const Board& board, const ChannelRecord& channel, int index) {
-    if (board.slot(index).holds == 0) return false;
-    const TaskRecord& task = board.task(board.port(channel.inport).task);
-    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r)
-        if (holds(board, r, index)) return true;
-    return false;
 }
 
 // Was the task's program started for this step, and told its name? It may open it by that, as long as it runs. (What is read in order has no name to miss.)
@@ -206,12 +191,14 @@ Unopened unopened(const Board& board, const ChannelRecord& channel, int s, const
     const bool ordered = in_order(board.port(channel.inport));
     const uint64_t high = highest(board, channel, s);
     Unopened found;
-    each_slot(board, source, [&](int k, const SlotRecord& slot) {
-        if (!on_channel(board, slot, channel) || (ordered ? slot.sequence < high : is_had(board, channel, s, slot))) return;
-        if (is_looked_at(board, channel, k) || is_started_for(board.port(channel.inport), slot)) return;
+    for (const SlotRecord& slot : steps_of(board, channel, source)) {
+        if ((ordered ? slot.sequence < high : is_had(board, channel, s, slot))) continue;
+        // (One that was only looked at so far may be read on, and must then be what the look has said.)
+        const PortRecord& inport = board.port(channel.inport);
+        if (is_held_in(board, inport.task, board.index(slot)) || is_started_for(inport, slot)) continue;
         ++found.count;
-        if (found.oldest < 0 || slot.sequence < board.slot(found.oldest).sequence) found.oldest = k;
-    });
+        if (found.oldest < 0 || slot.sequence < board.slot(found.oldest).sequence) found.oldest = board.index(slot);
+    }
     return found;
 }
 
@@ -230,9 +217,8 @@ void drop_surplus(const Board& board, ChannelRecord& channel, int s, const Sourc
 
 // Counts a step for the channels that it was offered to (see offered).
 void count_published(const Board& board, const PortRecord& port, int s, const SlotRecord& slot) {
-    const bool rewrites = board.source(port.first_source + s).rewrites;
-    for (int k = 0; k < port.links; ++k) {
-        ChannelRecord& channel = board.channel(board.link(port, k));
+    const bool rewrites = board.source(port, s).rewrites;
+    for (ChannelRecord& channel : channels_of(board, port)) {
         const bool matches = board.offered(channel, s) >> 32 == ((slot.sequence + 1) & UINT32_MAX);
         if (!matches || slot.sequence < board.first(channel, s)) continue;
         ++channel.published;
@@ -256,11 +242,9 @@ void settle(const Board& board, int index) {
     const SlotRecord& slot = board.slot(index);
     SourceRecord& source = board.source(slot.source);
     PortRecord& port = board.port(source.port);
-    const int s = place_in_port(board, source);
-    for (int k = 0; k < port.links; ++k) {
-        ChannelRecord& channel = board.channel(board.link(port, k));
+    const int s = source.rank;
+    for (ChannelRecord& channel : channels_of(board, port))
         if (channel.when_full == WhenFull::drop_oldest && board.on(slot, channel.place)) drop_surplus(board, channel, s, source);
-    }
     const uint64_t place = slot.sequence - source.first_sequence;
     const char* const name = last_components(slot.name, static_cast<int>(port.components));
     if (source.judged <= place) {
@@ -297,7 +281,7 @@ namespace {
 void publish_again(const Board& board, SlotRecord& slot, SourceRecord& source, const PortRecord& port) {
     slot.sequence = source.next_sequence++;  // first: it is nobody's, whether this process comes to the rest or not
     WILKINS_FAULT_POINT("publish.again");
-    for (int k = 0; k < port.links; ++k) board.on(slot, board.channel(board.link(port, k)).place) = 0;
+    for (const ChannelRecord& channel : channels_of(board, port)) board.on(slot, channel.place) = 0;
     slot.published_stamp = ++board.head().publications;
     note_file(board, slot);
     board.head().moved_at = now_ns();
@@ -311,7 +295,7 @@ void publish_again(const Board& board, SlotRecord& slot, SourceRecord& source, c
 
 void go_back(const Board& board, int outport, int rank, uint64_t sequence) {
     const PortRecord& port = board.port(outport);
-    SourceRecord& source = board.source(port.first_source + rank);
+    SourceRecord& source = board.source(port, rank);
     if (sequence >= source.next_sequence) return;
     source.made = published_to(source);
     source.next_sequence = sequence;
@@ -323,11 +307,10 @@ void publish(const Board& board, int index) {
     SourceRecord& source = board.source(slot.source);
     PortRecord& port = board.port(source.port);
     if (makes_again(source)) return publish_again(board, slot, source, port);
-    const int s = place_in_port(board, source);
+    const int s = source.rank;
     const uint64_t sequence = source.next_sequence;
     WILKINS_FAULT_POINT("publish.begun");
-    for (int k = 0; k < port.links; ++k) {
-        ChannelRecord& channel = board.channel(board.link(port, k));
+    for (ChannelRecord& channel : channels_of(board, port)) {
         const PortRecord& inport = board.port(channel.inport);
         const bool matches = pattern_match(inport.pattern, static_cast<int>(inport.components), slot.name);
         const uint64_t before = offered(board, channel, s);
@@ -359,24 +342,23 @@ void publish(const Board& board, int index) {
     WILKINS_FAULT_POINT("publish.shown");
     settle(board, index);
     WILKINS_FAULT_POINT("publish.before-ring");
-    for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
+    for (const ChannelRecord& channel : channels_of(board, port)) board.ring(channel.inport);
     WILKINS_FAULT_POINT("publish.readers-rung");
     board.ring(source.port);
 }
 
 void repair(const Board& board) {
     BoardRecord& head = board.head();
-    for (int s = 0; s < head.slots; ++s) board.slot(s).holds = 0;
-    for (int r = 0; r < head.ranks; ++r)
-        each_hold(board, r, [&](int32_t held, uint32_t) { ++board.slot(held).holds; });
+    for (SlotRecord& slot : slots_of(board)) slot.holds = 0;
+    for (RankRecord& rank : ranks_of(board))
+        each_hold(board, rank, [&](int32_t held, uint32_t) { ++board.slot(held).holds; });
     head.memory = 0;
-    for (int p = 0; p < head.ports; ++p) board.port(p).used = 0;
-    for (int s = 0; s < head.sources; ++s) {
-        board.port(board.source(s).port).used += board.source(s).aside_bytes;
-        head.memory += board.source(s).aside_bytes;
+    for (PortRecord& port : ports_of(board)) port.used = 0;
+    for (const SourceRecord& source : sources_of(board)) {
+        board.port(source.port).used += source.aside_bytes;
+        head.memory += source.aside_bytes;
     }
-    for (int s = 0; s < head.slots; ++s) {
-        SlotRecord& slot = board.slot(s);
+    for (SlotRecord& slot : slots_of(board)) {
         const SourceRecord& source = board.source(slot.source);
         PortRecord& port = board.port(source.port);
         if (port.habits.mode != Mode::file) {  // those take no shared memory
@@ -386,16 +368,15 @@ void repair(const Board& board) {
         // A file that was being withdrawn is (see withdraw).
         if (slot.state == SlotState::resting && slot.removed) slot.state = SlotState::published;
         // (One that was withdrawn has no number.)
-        if (slot.state == SlotState::published && !slot.removed && slot.sequence >= published_to(source)) settle(board, s);
+        if (slot.state == SlotState::published && !slot.removed && slot.sequence >= published_to(source)) settle(board, board.index(slot));
     }
-    for (int p = 0; p < head.ports; ++p) {
-        const PortRecord& port = board.port(p);
+    for (const PortRecord& port : ports_of(board)) {
         if (port.direction == Direction::in && port.log_end > 0) {
             const Delivery& last = board.delivery(port, port.log_end - 1);
             uint64_t& logged = board.logged(board.channel(board.link(port, last.link)), last.source);
             if (logged <= last.sequence) logged = last.sequence + 1;
         }
-        board.ring(p);
+        board.ring(board.index(port));
     }
 }
 

@@ -231,7 +231,9 @@ void drop_hold(const Board& board, int rank_index, int slot, uint32_t process);
 
 // The next part of a rank's holds, or nullptr; whether a process of the rank has the slot open, and how many steps they all have.
 Holds* more_holds(const Board& board, const Holds& part);
-bool holds(const Board& board, int rank, int slot);
+bool holds(const Board& board, RankRecord& rank, int slot);
+// Has a rank of the task the step open?
+bool is_held_in(const Board& board, int task, int slot);
 int count_holds(const Board& board, int rank);
 
 // The task's program ended: holds, waits and unfinished steps of its ranks are gone; `clean`: but what rests is published.

@@ -20,10 +20,8 @@ Found find_entry(const Board& board, const PortRecord& inport, uint32_t position
     Found found;
     const Delivery& entry = board.delivery(inport, position);
     const ChannelRecord& channel = board.channel(board.link(inport, entry.link));
-    const PortRecord& out = board.port(channel.outport);
-    each_slot(board, board.source(out.first_source + entry.source), [&](int k, const SlotRecord& slot) {
-        if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false, false, position};
-    });
+    for (const SlotRecord& slot : steps_of(board, channel, board.source(board.port(channel.outport), entry.source)))
+        if (slot.sequence == entry.sequence) found = {board.index(slot), entry.link, true, false, false, position};
     return found;
 }
 
@@ -31,7 +29,7 @@ Found find_entry(const Board& board, const PortRecord& inport, uint32_t position
 bool half_opened(const Board& board, const PortRecord& inport, const Found& found, int reader) {
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
     const SlotRecord& slot = board.slot(found.slot);
-    const Mark& mark = board.mark(channel, place_in_port(board, board.source(slot.source)), reader);
+    const Mark& mark = board.mark(channel, board.source(slot.source).rank, reader);
     return mark.keep == kHalfOpened && mark.last == slot.sequence + 1;
 }
 
@@ -67,16 +65,12 @@ Found find_after(const Board& board, int index, int reader, uint32_t position) {
         if (found.slot >= 0) return found;
         // Its producer has removed it since: for this rank the stream goes on behind it.
     }
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        if (reader >= channel.readers) continue;
-        const PortRecord& out = board.port(channel.outport);
-        for (int s = 0; s < out.sources; ++s)
-            each_slot(board, board.source(out.first_source + s), [&](int k, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || slot.sequence < board.logged(channel, s)) return;
-                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false, false, position};
-            });
-    }
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_read(board, channel, reader))
+            for (const SlotRecord& slot : steps_of(board, channel, source)) {
+                if (slot.sequence < board.logged(channel, source.rank)) continue;
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {board.index(slot), channel.link, true, false, false, position};
+            }
     return found;
 }
 
@@ -95,11 +89,11 @@ Begins begins_next(const Board& board, const PortRecord& inport, const SourceRec
         else if (next == Begins::unknown) next = Begins::other;
     }
     if (source.moving_to[0] && !board.is_over(source.moving_process) && means(inport, name, source.moving_to)) next = Begins::same;
-    each_slot(board, source, [&](int, const SlotRecord& slot) {
-        if (!unfinished(slot)) return;
+    for (const SlotRecord& slot : slots_of(board, source)) {
+        if (!unfinished(slot)) continue;
         if (means(inport, name, slot.name)) next = Begins::same;
         else if (next == Begins::unknown) next = Begins::other;
-    });
+    }
     return next;
 }
 
@@ -124,16 +118,12 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
     const bool settled = is_settled(board, index, reader, name);
     Found found, owed;
     bool passed = false;
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        if (reader >= channel.readers) continue;
-        const PortRecord& out = board.port(channel.outport);
-        for (int s = 0; s < out.sources; ++s) {
-            const SourceRecord& source = board.source(out.first_source + s);
-            const Mark& mark = board.mark(channel, s, reader);
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_read(board, channel, reader)) {
+            const Mark& mark = board.mark(channel, source.rank, reader);
             bool again = false, past = false;
-            each_slot(board, source, [&](int k, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
+            for (const SlotRecord& slot : steps_of(board, channel, source)) {
+                if (!means(inport, name, slot.name)) continue;
                 const uint8_t had = board.had(slot, channel, reader);
                 if (had & kPast) {
                     past = true;
@@ -143,19 +133,18 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
                     const bool allowed = (settled && !source.rewrites) || (mark.next == slot.sequence + 1
                                                                                ? opens_again(board, inport, source, name)
                                                                                : goes_back(board, inport, source, mark, name));
-                    if (is_last && (mark.keep == kHalfOpened || (board.task(inport.task).one_step && allowed))) owed = {k, link, false, false};
-                    else if (found.slot < 0 && allowed) found = {k, link, false, false};
-                } else if (source.rewrites && is_done(board, channel, s, reader, slot)) {
-                    return;  // given up: of a name that repeats, the rank gets the next one
+                    if (is_last && (mark.keep == kHalfOpened || (board.task(inport.task).one_step && allowed))) owed = {board.index(slot), channel.link, false, false};
+                    else if (found.slot < 0 && allowed) found = {board.index(slot), channel.link, false, false};
+                } else if (source.rewrites && is_done(board, channel, source.rank, reader, slot)) {
+                    continue;  // given up: of a name that repeats, the rank gets the next one
                 } else if (!found.unread || slot.published_stamp < board.slot(found.slot).published_stamp) {
-                    found = {k, link, true, false};
+                    found = {board.index(slot), channel.link, true, false};
                 }
-            });
+            }
             if (found.slot >= 0 || again || source.rewrites || !in_history(board, source, name, static_cast<int>(inport.components))) continue;
             if (past || mark.opened == 0) passed = passed || begins_next(board, inport, source, name) != Begins::same;
             else passed = passed || settled || goes_back(board, inport, source, mark, name);
         }
-    }
     if (owed.slot >= 0) return owed;
     found.passed = found.slot < 0 && passed;
     return found;
@@ -164,33 +153,24 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
 // Where a name stands for the steps, no other one means any.
 Found find_none(const Board& board, const PortRecord& inport, const char* name) {
     Found found;
-    for (int link = 0; link < inport.links; ++link) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            found.passed = found.passed || in_history(board, board.source(s), name, static_cast<int>(inport.components));
-    }
+    found.passed = was_published(board, inport, name);
     return found;
 }
 
-// Calls `visit` with every mark of the rank on the in-port: its channel's link, its source within the out-port.
+// Calls `visit` with every mark of the rank on the in-port, and the channel and source that it is on.
 template <class Visit>
 void each_mark(const Board& board, const PortRecord& inport, int reader, Visit visit) {
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
-        for (int s = 0; s < sources; ++s) visit(link, s, board.mark(channel, s, reader));
-    }
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_read(board, channel, reader)) visit(channel, source, board.mark(channel, source.rank, reader));
 }
 
 // The step that the rank has chosen, if this is its name.
 Found find_chosen(const Board& board, const PortRecord& inport, int reader, const char* name) {
     Found found;
-    each_mark(board, inport, reader, [&](int link, int s, const Mark& mark) {
+    each_mark(board, inport, reader, [&](const ChannelRecord& channel, const SourceRecord& source, const Mark& mark) {
         if (mark.keep != kCurrent) return;
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
-            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last && means(inport, name, slot.name)) found = {k, link, false, true};
-        });
+        for (const SlotRecord& slot : steps_of(board, channel, source))
+            if (slot.sequence + 1 == mark.last && means(inport, name, slot.name)) found = {board.index(slot), channel.link, false, true};
     });
     return found;
 }
@@ -201,16 +181,14 @@ Found find_choice(const Board& board, int index, int reader) {
     Found found;
     if (in_order(inport)) {
         found = find_in_order(board, index, reader);
-        if (!found.unread) return {};
-    } else {
-        each_mark(board, inport, reader, [&](int link, int s, const Mark&) {
-            const ChannelRecord& channel = board.channel(board.link(inport, link));
-            each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || is_done(board, channel, s, reader, slot)) return;
-                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false};
-            });
-        });
+        return found.unread ? found : Found{};
     }
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_read(board, channel, reader))
+            for (const SlotRecord& slot : steps_of(board, channel, source)) {
+                if (is_done(board, channel, source.rank, reader, slot)) continue;
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {board.index(slot), channel.link, true, false};
+            }
     return found;
 }
 
@@ -230,7 +208,7 @@ int choose(const Board& board, int index, int reader, bool polled) {
     keep_names(inport);
     take(board, index, reader, found);
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
-    board.mark(channel, place_in_port(board, board.source(board.slot(found.slot).source)), reader).keep = kCurrent;
+    board.mark(channel, board.source(board.slot(found.slot).source).rank, reader).keep = kCurrent;
     note_given(board, inport, reader, polled);
     return found.slot;
 }
@@ -240,54 +218,46 @@ int next_choice(const Board& board, int index, int reader) { return find_choice(
 namespace {
 
 // The name of the step that the rank has opened last does not mean it again.
-void forget_last(const Board& board, const PortRecord& inport, const ChannelRecord& channel, int s, int reader, Mark& mark) {
+void forget_last(const Board& board, const ChannelRecord& channel, const SourceRecord& source, int reader, Mark& mark) {
     mark.keep = kGone;
-    if (in_order(inport)) return;
-    each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
-        if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last) board.had(slot, channel, reader) |= kPast;
-    });
+    if (in_order(board.port(channel.inport))) return;
+    for (const SlotRecord& slot : steps_of(board, channel, source))
+        if (slot.sequence + 1 == mark.last) board.had(slot, channel, reader) |= kPast;
 }
 
 }  // namespace
 
 void finish(const Board& board, int index, int reader, int slot_index) {
     const SlotRecord& slot = board.slot(slot_index);
-    const PortRecord& inport = board.port(index);
-    each_mark(board, inport, reader, [&](int link, int s, Mark& mark) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        if (mark.keep != kCurrent || mark.last != slot.sequence + 1 || board.port(channel.outport).first_source + s != slot.source) return;
-        forget_last(board, inport, channel, s, reader, mark);
+    each_mark(board, board.port(index), reader, [&](const ChannelRecord& channel, const SourceRecord& source, Mark& mark) {
+        if (mark.keep != kCurrent || mark.last != slot.sequence + 1 || board.index(source) != slot.source) return;
+        forget_last(board, channel, source, reader, mark);
         board.ring(channel.outport);
     });
 }
 
 void leave(const Board& board, int index, int reader) {
-    const PortRecord& inport = board.port(index);
-    each_mark(board, inport, reader, [&](int link, int s, Mark& mark) {
+    each_mark(board, board.port(index), reader, [&](const ChannelRecord& channel, const SourceRecord& source, Mark& mark) {
         if (mark.keep == kGone) return;
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        forget_last(board, inport, channel, s, reader, mark);
+        forget_last(board, channel, source, reader, mark);
         board.ring(channel.outport);
     });
 }
 
 void turn(const Board& board, int index, int reader) {
-    each_mark(board, board.port(index), reader, [&](int, int, Mark& mark) { mark.keep = kGone; });
+    each_mark(board, board.port(index), reader, [&](const ChannelRecord&, const SourceRecord&, Mark& mark) { mark.keep = kGone; });
 }
 
 bool stays_had(const Board& board, int index, int reader, const char* name, int* slot_index) {
     const PortRecord& inport = board.port(index);
     *slot_index = -1;
-    for (int link = 0; link < inport.links && !in_order(inport); ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        if (reader >= channel.readers) continue;
-        const PortRecord& out = board.port(channel.outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
-                if (board.source(s).rewrites || !on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
-                if ((board.had(slot, channel, reader) & (kHad | kPast)) == kHad) *slot_index = k;
-            });
-    }
+    if (in_order(inport)) return false;
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_read(board, channel, reader)) {
+            if (source.rewrites) continue;
+            for (const SlotRecord& slot : steps_of(board, channel, source))
+                if (means(inport, name, slot.name) && (board.had(slot, channel, reader) & (kHad | kPast)) == kHad) *slot_index = board.index(slot);
+        }
     return *slot_index >= 0;
 }
 
@@ -306,16 +276,9 @@ bool may_settle(const Board& board, int index, int reader, const char* name) {
     const PortRecord& inport = board.port(index);
     if (in_order(inport) || is_settled(board, index, reader, name)) return false;
     bool may = false;
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        if (reader >= channel.readers) continue;
-        const PortRecord& out = board.port(channel.outport);
-        for (int s = 0; s < out.sources; ++s) {
-            const SourceRecord& source = board.source(out.first_source + s);
-            const bool had = board.mark(channel, s, reader).opened > 0;
-            may = may || (had && !source.rewrites && in_history(board, source, name, static_cast<int>(inport.components)));
-        }
-    }
+    each_mark(board, inport, reader, [&](const ChannelRecord&, const SourceRecord& source, const Mark& mark) {
+        may = may || (mark.opened > 0 && !source.rewrites && in_history(board, source, name, static_cast<int>(inport.components)));
+    });
     return may;
 }
 
@@ -350,11 +313,11 @@ void count_had(const Board& board, ChannelRecord& channel, const SlotRecord& slo
 // Later steps of the name of one that the task has read are newer versions of it.
 void mark_newer(const Board& board, ChannelRecord& channel, const SourceRecord& source, const SlotRecord& had) {
     if (!source.rewrites || !gives_all(board, channel)) return;
-    each_slot(board, source, [&](int, const SlotRecord& slot) {
-        if (!on_channel(board, slot, channel) || slot.published_stamp < had.published_stamp || &slot == &had) return;
+    for (const SlotRecord& slot : steps_of(board, channel, source)) {
+        if (slot.published_stamp < had.published_stamp || &slot == &had) continue;
         uint8_t& on = board.on(slot, channel.place);
         if (!(on & kCounted) && means(board.port(channel.inport), had.name, slot.name)) set_newer(channel, on, true);
-    });
+    }
 }
 
 // The task has the step, which is not read in order.
@@ -370,15 +333,10 @@ int newer_behind(const Board& board, int index, int slot_index) {
     const PortRecord& inport = board.port(index);
     const SlotRecord& had = board.slot(slot_index);
     int found = -1;
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
+    for (const ChannelRecord& channel : channels_of(board, inport)) {
         if (channel.newer == 0) continue;
-        const PortRecord& out = board.port(channel.outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
-                const bool newer = on_channel(board, slot, channel) && (board.on(slot, channel.place) & kNewer);
-                if (newer && slot.published_stamp < had.published_stamp) found = k;
-            });
+        for (const SlotRecord& slot : steps_of(board, channel))
+            if ((board.on(slot, channel.place) & kNewer) && slot.published_stamp < had.published_stamp) found = board.index(slot);
     }
     return found;
 }
@@ -388,7 +346,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
     board.looked(inport, reader).settled = 0;
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
     SlotRecord& slot = board.slot(found.slot);
-    const int s = place_in_port(board, board.source(slot.source));
+    const int s = board.source(slot.source).rank;
     Mark& mark = board.mark(channel, s, reader);
     slot.opened_at = mark.opened_at = ++board.head().opens;
     board.head().moved_at = now_ns();
@@ -441,8 +399,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
 
 void opened_in_part(const Board& board, int index, int ranks) {
     const PortRecord& inport = board.port(index);
-    for (int link = 0; link < inport.links; ++link) {
-        ChannelRecord& channel = board.channel(board.link(inport, link));
+    for (ChannelRecord& channel : channels_of(board, inport)) {
         if (ranks < 2 || ranks >= channel.readers || channel.readers_given) continue;
         channel.in_part = 1;
         board.ring(channel.outport);
@@ -451,12 +408,11 @@ void opened_in_part(const Board& board, int index, int ranks) {
 
 bool comes_late(const Board& board, int index, int reader, const Found& found) {
     const PortRecord& inport = board.port(index);
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        if (!stands_by(board, channel, reader) || (found.slot >= 0 && found.link != link)) continue;
+    for (const ChannelRecord& channel : channels_of(board, inport)) {
+        if (!stands_by(board, channel, reader) || (found.slot >= 0 && found.link != channel.link)) continue;
         if (in_order(inport)) return board.position(inport, reader) < (found.slot < 0 ? inport.log_end : found.position);
-        for (int s = 0; s < board.port(channel.outport).sources; ++s)
-            if (highest(board, channel, s) > (found.slot < 0 ? 0 : board.slot(found.slot).sequence + 1)) return true;
+        for (const SourceRecord& source : sources_of(board, channel))
+            if (highest(board, channel, source.rank) > (found.slot < 0 ? 0 : board.slot(found.slot).sequence + 1)) return true;
     }
     return false;
 }
@@ -465,17 +421,16 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
     PortRecord& inport = board.port(index);
     const SlotRecord& slot = board.slot(slot_index);
     const SourceRecord& source = board.source(slot.source);
-    const int s = place_in_port(board, source);
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
+    const int s = source.rank;
+    for (const ChannelRecord& channel : channels_of(board, inport)) {
         if (channel.outport != source.port || reader >= channel.readers || !on_channel(board, slot, channel)) continue;
         Mark& mark = board.mark(channel, s, reader);
         if (mark.keep == kHalfOpened && mark.last == slot.sequence + 1) count_open(board, inport, channel, mark);
         if (in_order(inport) ? slot.sequence < mark.next : (board.had(slot, channel, reader) & kHad) != 0) continue;
-        Found found = {slot_index, link, true, false, false, inport.log_end};
+        Found found = {slot_index, channel.link, true, false, false, inport.log_end};
         for (uint32_t n = in_order(inport) ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
             const Delivery& entry = board.delivery(inport, n);
-            if (entry.link == link && entry.source == s && entry.sequence == slot.sequence) found.position = n;
+            if (entry.link == channel.link && entry.source == s && entry.sequence == slot.sequence) found.position = n;
         }
         take(board, index, reader, found);
     }
@@ -485,13 +440,9 @@ namespace {
 
 // Was a step of this name published, of a source whose names do not repeat?
 bool was_there(const Board& board, const PortRecord& inport, const char* name) {
-    bool any = false;
-    for (int link = 0; link < inport.links && !in_order(inport); ++link) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            any = any || (!board.source(s).rewrites && in_history(board, board.source(s), name, static_cast<int>(inport.components)));
-    }
-    return any;
+    return !in_order(inport) && any_source(board, inport, [&](const SourceRecord& source) {
+        return !source.rewrites && in_history(board, source, name, static_cast<int>(inport.components));
+    });
 }
 
 }  // namespace
@@ -500,28 +451,24 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
     const PortRecord& inport = board.port(index);
     if (stands_in(inport) && !means(inport, name, "")) return find_none(board, inport, name).passed;
     bool any = false;
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        if (reader >= channel.readers) continue;
-        const PortRecord& out = board.port(channel.outport);
-        for (int s = 0; s < out.sources; ++s) {
-            Mark& mark = board.mark(channel, s, reader);
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_read(board, channel, reader)) {
+            Mark& mark = board.mark(channel, source.rank, reader);
             bool same = in_order(inport) && (mark.keep == kOpened || mark.keep == kOpensAgain || mark.keep == kHalfOpened);
-            each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
+            for (const SlotRecord& slot : steps_of(board, channel, source)) {
+                if (!means(inport, name, slot.name)) continue;
                 const bool is_last = mark.keep != kGone && mark.last == slot.sequence + 1;
                 same = same || is_last;
-                if (in_order(inport) || (board.had(slot, channel, reader) & (kHad | kPast)) != kHad) return;
+                if (in_order(inport) || (board.had(slot, channel, reader) & (kHad | kPast)) != kHad) continue;
                 board.had(slot, channel, reader) |= kPast;
                 any = true;
-            });
+            }
             if (!same) continue;
             any = true;
             mark.keep = kGone;
             WILKINS_FAULT_POINT("let-go.noted");
             board.ring(channel.outport);
         }
-    }
     if (any) return true;
     const Found found = find(board, index, reader, name);
     if (found.slot < 0 || !found.unread) return found.passed || was_there(board, inport, name);
@@ -534,8 +481,7 @@ namespace {
 void mark_all(const Board& board, int index, int slot_index, uint8_t how) {
     const PortRecord& inport = board.port(index);
     const SlotRecord& slot = board.slot(slot_index);
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
+    for (const ChannelRecord& channel : channels_of(board, inport)) {
         if (channel.outport != board.source(slot.source).port || !on_channel(board, slot, channel)) continue;
         for (int reader = 0; reader < channel.readers; ++reader) board.had(slot, channel, reader) |= how;
         board.ring(channel.outport);
@@ -550,10 +496,8 @@ void share_had(const Board& board, int index, int slot_index) { mark_all(board, 
 
 bool can_produce(const Board& board, int inport) {
     const PortRecord& port = board.port(inport);
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
+    for (const ChannelRecord& channel : channels_of(board, port))
         if (board.task(board.port(channel.outport).task).state != TaskState::ended) return true;
-    }
     return false;
 }
 
@@ -563,36 +507,27 @@ int next_step(const Board& board, int index) {
     if (for_one_step(board, inport)) return find_after(board, index, 0, board.position(inport, 0)).slot;
     if (in_order(inport)) return find_in_order(board, index, 0).slot;
     int best = -1;
-    for (int k = 0; k < inport.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(inport, k));
-        const PortRecord& out = board.port(channel.outport);
-        for (int s = 0; s < out.sources; ++s) {
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_of(board, channel)) {
             // A program that is told no names has chosen what it wants: an earlier step is none to start it again for.
-            const uint64_t from = board.task(inport.task).one_step ? 0 : highest(board, channel, s);
-            each_slot(board, board.source(out.first_source + s), [&](int slot_index, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || slot.sequence < from || is_had(board, channel, s, slot)) return;
-                if (best < 0 || slot.published_stamp < board.slot(best).published_stamp) best = slot_index;
-            });
+            const uint64_t from = board.task(inport.task).one_step ? 0 : highest(board, channel, source.rank);
+            for (const SlotRecord& slot : steps_of(board, channel, source)) {
+                if (slot.sequence < from || is_had(board, channel, source.rank, slot)) continue;
+                if (best < 0 || slot.published_stamp < board.slot(best).published_stamp) best = board.index(slot);
+            }
         }
-    }
     return best;
 }
 
 uint32_t steps_opened(const Board& board, int index) {
     uint32_t most = 0;
-    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
-        const PortRecord& port = board.port(p);
-        if (port.task != index || port.direction != Direction::in) continue;
-        for (int k = 0; k < port.links; ++k) {
-            const ChannelRecord& channel = board.channel(board.link(port, k));
-            const int sources = board.port(channel.outport).sources;
-            for (int s = 0; s < sources; ++s)
+    for (const PortRecord& port : ports_of(board, index, Direction::in))
+        for (const ChannelRecord& channel : channels_of(board, port))
+            for (const SourceRecord& source : sources_of(board, channel))
                 for (int r = 0; r < channel.readers; ++r) {
-                    uint32_t opened = board.mark(channel, s, r).opened + (board.first_opens(port, r).since_start > 0 ? 1 : 0);
+                    uint32_t opened = board.mark(channel, source.rank, r).opened + (board.first_opens(port, r).since_start > 0 ? 1 : 0);
                     most = opened > most ? opened : most;
                 }
-        }
-    }
     return most;
 }
 

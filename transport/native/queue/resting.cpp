@@ -5,6 +5,7 @@
 
 #include "base/fault.hpp"
 #include "board/past_names.hpp"
+#include "board/ranges.hpp"
 #include "queue/queue.hpp"
 
 namespace wilkins::queue {
@@ -17,10 +18,9 @@ const PortRecord& port_of(const Board& board, const SlotRecord& slot) { return b
 template <class IsOne>
 int oldest_of(const Board& board, const SourceRecord& source, uint64_t but_place, IsOne is_one) {
     int oldest = -1;
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-        const SlotRecord& slot = board.slot(k);
+    for (const SlotRecord& slot : slots_of(board, source)) {
         if (slot.state != SlotState::resting || slot.place_hash == but_place || !is_one(slot)) continue;
-        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
+        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = board.index(slot);
     }
     return oldest;
 }
@@ -58,18 +58,14 @@ bool abandoned(const Board& board, const SlotRecord& slot) {
 template <class Visit>
 void each_resting(const Board& board, int outport, Visit visit) {
     const PortRecord& port = board.port(outport);
-    for (int s = 0; s < port.sources; ++s) {
-        const SourceRecord& source = board.source(port.first_source + s);
-        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
-            if (board.slot(k).state == SlotState::resting) visit(k, board.slot(k));
-    }
+    for (const SlotRecord& slot : slots_of(board, port))
+        if (slot.state == SlotState::resting) visit(board.index(slot), slot);
 }
 
 }  // namespace
 
 void hand_over(const Board& board, int task, uint32_t process, bool ends) {
-    for (int k = 0; k < board.head().slots; ++k) {
-        SlotRecord& slot = board.slot(k);
+    for (SlotRecord& slot : slots_of(board)) {
         if (slot.state != SlotState::resting || slot.writer_process != process) continue;
         if (board.port(board.source(slot.source).port).task == task) slot.handed_over = ends;
     }
@@ -126,14 +122,10 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
 
 int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state) {
     const PortRecord& port = board.port(outport);
-    for (int s = 0; s < port.sources; ++s) {
-        const SourceRecord& source = board.source(port.first_source + s);
-        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-            const SlotRecord& slot = board.slot(k);
-            const bool lost_its_name = slot.state == SlotState::writing && slot.removed;
-            if (slot.state != state || lost_its_name) continue;
-            if ((place && slot.place_hash == place) || strcmp(slot.name, name) == 0) return k;
-        }
+    for (const SlotRecord& slot : slots_of(board, port)) {
+        const bool lost_its_name = slot.state == SlotState::writing && slot.removed;
+        if (slot.state != state || lost_its_name) continue;
+        if ((place && slot.place_hash == place) || strcmp(slot.name, name) == 0) return board.index(slot);
     }
     return -1;
 }
@@ -143,10 +135,9 @@ namespace {
 // The slot of the first such file of the rank, of all its out-ports, that is to be published as it is.
 template <class IsOne>
 int first_of(const Board& board, int task, int rank, uint64_t but_place, IsOne is_one) {
-    for (int i = board.task(task).first_port; i < board.task(task).last_port; ++i) {
-        const PortRecord& port = board.port(i);
-        if (port.task != task || port.direction != Direction::out || rank >= port.sources) continue;
-        const int oldest = oldest_of(board, board.source(port.first_source + rank), but_place, is_one);
+    for (const PortRecord& port : ports_of(board, task, Direction::out)) {
+        if (rank >= port.sources) continue;
+        const int oldest = oldest_of(board, board.source(port, rank), but_place, is_one);
         if (oldest >= 0) return oldest;
     }
     return -1;
@@ -183,15 +174,14 @@ void publish_idle(const Board& board, int task, int rank, bool lives) {
 
 int publish_long_empty(const Board& board, int task) {
     int left = 0;
-    for (int k = 0; k < board.head().slots; ++k) {
-        const SlotRecord& slot = board.slot(k);
+    for (const SlotRecord& slot : slots_of(board)) {
         if ((task >= 0 && port_of(board, slot).task != task) || !rests_empty(board, slot)) continue;
         if (now_ns() - slot.rests_since < kLongEmpty) {
             ++left;
             continue;
         }
         WILKINS_FAULT_POINT("rest.empty");
-        publish(board, k);
+        publish(board, board.index(slot));
     }
     return left;
 }
@@ -209,23 +199,19 @@ void turn_to(const Board& board, int source_index, uint64_t place) {
 
 void pass_on(const Board& board, int outport, int rank, bool (*is_done)(const SlotRecord& slot)) {
     const PortRecord& port = board.port(outport);
-    for (int s = port.first_source; s < port.first_source + port.sources; ++s) {
-        const SourceRecord& source = board.source(s);
-        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-            const SlotRecord& slot = board.slot(k);
+    for (const SourceRecord& source : sources_of(board, port))
+        for (const SlotRecord& slot : slots_of(board, source)) {
             if (!may_pass(board, slot)) continue;
             if (!is_done(slot) && (source.rank != rank || !board.is_over(slot.writer_process))) continue;
             WILKINS_FAULT_POINT("stage.passing");
-            publish(board, k);
+            publish(board, board.index(slot));
         }
-    }
 }
 
 bool full_of_resting(const Board& board, int source_index) {
     const SourceRecord& source = board.source(source_index);
     bool any = false;
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-        const SlotRecord& slot = board.slot(k);
+    for (const SlotRecord& slot : slots_of(board, source)) {
         if (!unfinished(slot)) return false;
         any = any || slot.state == SlotState::resting;
     }
@@ -234,18 +220,17 @@ bool full_of_resting(const Board& board, int source_index) {
 
 bool make_room_for_names(const Board& board, SourceRecord& source) {
     uint64_t n = 0;
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
-        if (unfinished(board.slot(k))) n += 2;  // its readers may call it otherwise
+    for (const SlotRecord& slot : slots_of(board, source))
+        if (unfinished(slot)) n += 2;  // its readers may call it otherwise
     return past::make_room(board, source.names, n);
 }
 
 bool drop_kept_back(const Board& board, int source_index) {
     const SourceRecord& source = board.source(source_index);
     int oldest = -1;
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-        const SlotRecord& slot = board.slot(k);
+    for (const SlotRecord& slot : slots_of(board, source)) {
         if (slot.state != SlotState::resting || !slot.kept_back || claimed(board, slot)) continue;
-        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
+        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = board.index(slot);
     }
     if (oldest >= 0) withdraw(board, oldest);
     return oldest >= 0;
@@ -254,7 +239,7 @@ bool drop_kept_back(const Board& board, int source_index) {
 void withdraw(const Board& board, int index) {
     SlotRecord& slot = board.slot(index);
     // As a published step that no channel has: whoever holds it open may go on reading it.
-    for (int k = 0; k < port_of(board, slot).links; ++k) board.on(slot, k) = 0;
+    for (const ChannelRecord& channel : channels_of(board, port_of(board, slot))) board.on(slot, channel.place) = 0;
     slot.removed = 1;
     WILKINS_FAULT_POINT("withdraw.noted");
     slot.state = SlotState::published;
@@ -262,8 +247,7 @@ void withdraw(const Board& board, int index) {
 }
 
 void end_resting(const Board& board, int task, bool clean, Discarded discarded) {
-    for (int s = 0; s < board.head().sources; ++s) {
-        const SourceRecord& source = board.source(s);
+    for (const SourceRecord& source : sources_of(board)) {
         if (board.port(source.port).task != task) continue;
         for (int k; (k = oldest_resting(board, source, 0, true)) >= 0;) {
             // (Nobody knows what a file is called that is being renamed.)

@@ -12,9 +12,16 @@
 
 namespace wilkins {
 
+OwnPattern own_pattern(const PortRecord& port) {
+    if (port.stand_in == StandIn::given) return {port.stands, static_cast<int>(port.stands_components)};
+    return {port.pattern, static_cast<int>(port.components)};
+}
+
+const char* own_name(const PortRecord& port) { return stands_in(port) ? port.stands : port.pattern; }
+
 bool is_called(const PortRecord& port, const char* name) {
-    if (port.stand_in == StandIn::given) return pattern_match(port.stands, static_cast<int>(port.stands_components), name);
-    return pattern_match(port.pattern, static_cast<int>(port.components), name);
+    const OwnPattern own = own_pattern(port);
+    return pattern_match(own.text, own.components, name);
 }
 
 bool means(const PortRecord& inport, const char* asked, const char* published) {
@@ -29,8 +36,6 @@ namespace queue {
 namespace {
 
 using Shape = char[kNameMax];
-
-const char* key_of(const PortRecord& inport, const char* name) { return last_components(name, static_cast<int>(inport.components)); }
 
 void describe(const OnDisk& file, char (&out)[96]) {
     snprintf(out, sizeof(out), "%" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64, file.device, file.inode, file.size,
@@ -66,14 +71,12 @@ void decide(const Board& board, int index, int reader, const char* name, const O
         return;
     }
     // Steps that were left out before go by, too.
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        for (int s = 0; s < board.port(channel.outport).sources; ++s) {
-            uint64_t& logged = board.logged(channel, s);
-            const uint64_t reached = highest(board, channel, s);
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_of(board, channel)) {
+            uint64_t& logged = board.logged(channel, source.rank);
+            const uint64_t reached = highest(board, channel, source.rank);
             logged = reached > logged ? reached : logged;
         }
-    }
     inport.stand_in.store(StandIn::found, std::memory_order_release);
     log_for(board, inport.task, reader, "task '%s' opens '%s', which from now on stands for the next step of its in-port '%s'",
             board.task(inport.task).name, inport.stands, inport.pattern);

@@ -8,6 +8,17 @@
 
 namespace wilkins {
 
+// The pattern of the names that the port's program says, and how many last components of a name it is compared with: what the workflow file
+// gives for it, or that of its producers' names.
+struct OwnPattern {
+    const char* text;
+    int components;
+};
+OwnPattern own_pattern(const PortRecord& port);
+
+// The same, also of a name that has come to stand for the steps.
+const char* own_name(const PortRecord& port);
+
 // Does the program mean files of its port by this (normalised) name? For in-ports: files to read.
 bool is_called(const PortRecord& port, const char* name);
 

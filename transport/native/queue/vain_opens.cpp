@@ -36,40 +36,22 @@ bool knows(const Board& board, const PortRecord& inport, Kind kind, const char* 
     return past::knows(board, inport.had, Key(inport, kind, name));
 }
 
-// Did a producer publish the name, as far as it says so many components as the in-port?
-bool was_published(const Board& board, const PortRecord& inport, const char* name) {
-    bool any = false;
-    for (int link = 0; link < inport.links; ++link) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            any = any || in_history(board, board.source(s), name, static_cast<int>(inport.components));
-    }
-    return any;
-}
-
 // Does a producer of the in-port publish names again?
 bool is_rewritten(const Board& board, const PortRecord& inport) {
-    bool any = false;
-    for (int link = 0; link < inport.links; ++link) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s) any = any || board.source(s).rewrites;
-    }
-    return any;
+    return any_source(board, inport, [](const SourceRecord& source) { return source.rewrites != 0; });
 }
 
 // How often the rank has opened the step that it has opened last.
 uint32_t opens_of_last(const Board& board, const PortRecord& inport, int reader) {
     uint32_t opens = 0;
     uint64_t at = 0;
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        for (int s = 0; reader < channel.readers && s < board.port(channel.outport).sources; ++s) {
-            const Mark& mark = board.mark(channel, s, reader);
+    for (const ChannelRecord& channel : channels_of(board, inport))
+        for (const SourceRecord& source : sources_read(board, channel, reader)) {
+            const Mark& mark = board.mark(channel, source.rank, reader);
             if (mark.opened_at <= at) continue;
             at = mark.opened_at;
             opens = mark.opens;
         }
-    }
     return opens;
 }
 
@@ -148,8 +130,8 @@ const VainOpen* last_vain_open(const Board& board, int index) {
     const TaskRecord& task = board.task(index);
     const VainOpen* last = nullptr;
     const VainOpen* against = nullptr;
-    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
-        const VainOpen& open = board.rank(r).vain_open;
+    for (const RankRecord& rank : ranks_of(board, task)) {
+        const VainOpen& open = rank.vain_open;
         if (open.sought == Sought::nothing) continue;
         if (ends_loop(open) && open.went_on == WentOn::wrote) return &open;
         if (!ends_loop(open) && open.went_on == WentOn::no && (!against || open.at > against->at)) against = &open;

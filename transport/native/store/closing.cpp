@@ -100,8 +100,7 @@ void note_closed(const Process& p, int index) {
     const SlotRecord& slot = p.board.slot(index);
     const SourceRecord& source = p.board.source(slot.source);
     const PortRecord& outport = p.board.port(source.port);
-    for (int k = 0; k < outport.links; ++k) {
-        const ChannelRecord& channel = p.board.channel(p.board.link(outport, k));
+    for (const ChannelRecord& channel : channels_of(p.board, outport)) {
         const PortRecord& inport = p.board.port(channel.inport);
         if (inport.task != p.context.task || !p.board.on(slot, channel.place) || p.context.rank >= channel.readers) continue;
         if (!queue::has_had(p.board, channel, source.rank, p.context.rank, slot)) continue;
@@ -151,8 +150,7 @@ bool close_later(int slot, uint64_t stamp, uint64_t digest) {
 uint64_t first_open(const Board& board) {
     const uint32_t self = board.joined();
     uint64_t first = UINT64_MAX;
-    for (int k = 0; k < board.head().slots; ++k) {
-        const SlotRecord& slot = board.slot(k);
+    for (const SlotRecord& slot : slots_of(board)) {
         if (slot.state != SlotState::writing || slot.writer_process != self || slot.stamp >= first) continue;
         bool closed = false;
         for (const ClosedAtEnd* one = closed_at_end; one; one = one->next) closed = closed || one->stamp == slot.stamp;
@@ -223,7 +221,7 @@ void hand_over(bool ends) try {
     const uint32_t self = p.board.joined();
     if (!self) return;
     bool any = false;
-    for (int k = 0; k < p.board.head().slots; ++k) any = any || p.board.slot(k).writer_process == self;
+    for (const SlotRecord& slot : slots_of(p.board)) any = any || slot.writer_process == self;
     if (!any) return;
     Board::Lock lock(p.board);
     queue::hand_over(p.board, p.context.task, self, ends);

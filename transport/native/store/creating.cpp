@@ -242,7 +242,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         ++source.begun;
         if (port.habits.is_set) source.renames = 1;  // (Of those, no name is written anew.)
         if (!source.rewrites && !source.renames)
-            for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
+            for (const ChannelRecord& channel : channels_of(board, port)) board.ring(channel.inport);
     }
     WILKINS_FAULT_POINT("create.before-map");
     Mapping mapping;

@@ -231,13 +231,14 @@ int Draft::store_named(const Process& p, bool* stale) {
     const Turn turn(p.board.folder(), hash_text(place_.whole));  // one process at a time makes the file of a name
     if (place_.named) {
         if (has_made(p, p.context.task, place_.whole)) return join();
-        for (int other = 0; other < p.board.head().tasks; ++other) {
+        for (const TaskRecord& task : tasks_of(p.board)) {
+            const int other = p.board.index(task);
             if (other == p.context.task || !has_made(p, other, place_.whole)) continue;
             Board::Lock lock(p.board);
             fail_run(p,
                      "tasks '%s' and '%s' both change the step '%s', which both read, and what one adds would replace what the other has added; give "
                      "one of them a folder of its own by 'cwd', or let it write to a file of another name",
-                     p.board.task(other).name, p.task_name(), place_.whole);
+                     task.name, p.task_name(), place_.whole);
             return EACCES;
         }
     }

@@ -226,8 +226,8 @@ void serve_step(Incoming& in, int wire, StepFile* step, uint64_t number) {
 bool memory_is_short() {
     const Board& board = process().board;
     Board::Lock lock(board);
-    for (int r = 0; r < board.head().ranks; ++r)
-        if (waits_for(board.rank(r), WaitFor::memory)) return true;
+    for (const RankRecord& rank : ranks_of(board))
+        if (waits_for(rank, WaitFor::memory)) return true;
     return false;
 }
 

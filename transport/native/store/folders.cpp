@@ -17,9 +17,6 @@ namespace wilkins {
 
 namespace {
 
-constexpr int kFirstPause = 10;  // ms between looks at the disk, and then more and more
-constexpr int kLastPause = 250;
-
 // The first of how many of the pattern's directories the name ends in; 0: in none.
 int directories_of(const char* pattern, const char* name) {
     if (pattern[0] == '/' || is_deep(pattern)) return 0;
@@ -43,22 +40,17 @@ bool is_start(const Process& p, const PortRecord& inport, const char* name, int 
         memcpy(above, name, static_cast<size_t>(own - name));
         above[own - name] = 0;
     }
-    const Folder folder = identify(above);
-    bool found = !folder.none() && folder == p.start;
-    for (int k = 0; k < inport.links && !folder.none(); ++k)
-        found = found || folder == p.board.task(p.board.port(p.board.channel(p.board.link(inport, k)).outport).task).folder;
-    return found;
+    return starts_in(p, inport, identify(above));
 }
 
 // The in-port that has files in the folder of this name; -1: there is none, or the task itself may make it.
 int inport_of(const Process& p, const char* name) {
     int found = -1;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        const int directories = port.task == p.context.task ? directories_of(stands_in(port) ? port.stands : port.pattern, name) : 0;
+    for (const PortRecord& port : ports_of(p)) {
+        const int directories = directories_of(own_name(port), name);
         if (directories == 0) continue;
         if (port.direction == Direction::out) return -1;
-        if (found < 0 && is_start(p, port, name, directories)) found = i;
+        if (found < 0 && is_start(p, port, name, directories)) found = p.board.index(port);
     }
     return found;
 }
@@ -66,11 +58,11 @@ int inport_of(const Process& p, const char* name) {
 // Can a producer still make the folder? Those that have begun files have theirs; but where the pattern's folders have wildcards, further ones come.
 bool may_be_made(const Board& board, int index) {
     const PortRecord& inport = board.port(index);
-    const char* const pattern = stands_in(inport) ? inport.stands : inport.pattern;
+    const char* const pattern = own_name(inport);
     char folders[kNameMax] = "";
     memcpy(folders, pattern, static_cast<size_t>(last_components(pattern, 1) - pattern));
     bool may = has_wildcard(folders);
-    for (int k = 0; k < inport.links; ++k) may = may || !queue::has_begun(board, board.port(board.channel(board.link(inport, k)).outport));
+    for (const PortRecord& out : outports_of(board, inport)) may = may || !queue::has_begun(board, out);
     return may && queue::can_produce(board, index);
 }
 
@@ -80,35 +72,37 @@ bool await(Process& p, int inport, const char* name, Board::Lock& lock) {
     strcpy(folder, name);
     strcat(folder, "/");
     Wait wait(p, WaitFor::data, inport, folder, WaitKind::gives_up);
-    for (int pause = kFirstPause;; pause = std::min(2 * pause, kLastPause)) {
+    for (Pause pause;; pause.grow()) {
         const bool over = !may_be_made(p.board, inport);
         lock.release();
         const bool there = !identify(name).none();
         lock.acquire();
-        if (there || over || wait.is_in_vain(lock) || wait.nap(lock, pause) != 0) return there;
+        if (there || over || wait.is_in_vain(lock) || wait.nap(lock, pause.length) != 0) return there;
     }
 }
 
 }  // namespace
 
+bool starts_in(const Process& p, const PortRecord& inport, const Folder& folder) {
+    if (folder.none()) return false;
+    if (folder == p.start) return true;
+    for (const PortRecord& out : outports_of(p.board, inport))
+        if (folder == p.board.task(out.task).folder) return true;
+    return false;
+}
+
 bool awaits_folders(const Process& p, int index, Purpose purpose) {
     const PortRecord& inport = p.board.port(index);
     if (!may_read(p.board, index, p.context.rank) || before_first(p, index)) return false;
     if (purpose == Purpose::read) return true;
-    for (int k = 0; inport.habits.looks != Looks::always && k < inport.links; ++k) {
-        const ChannelRecord& channel = p.board.channel(p.board.link(inport, k));
-        if (channel.when_full != WhenFull::block && p.board.port(channel.outport).steps > 0) return false;
-    }
+    if (inport.habits.looks != Looks::always && queue::drops_since_first(p.board, inport)) return false;
     return inport.habits.looks != Looks::now;
 }
 
 FolderMaking::FolderMaking() : active_(false) {
     const Process& p = process();
     if (!p.context.active || p.rank_index < 0 || passing_through()) return;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        active_ = active_ || (port.task == p.context.task && port.direction == Direction::out && port.links > 0);
-    }
+    for (const PortRecord& port : ports_of(p, Direction::out)) active_ = active_ || port.links > 0;
     if (active_) p.me().makes_folder = p.board.self();
 }
 
@@ -122,14 +116,9 @@ void FolderMaking::done(const char* name) {
     const Folder folder = identify(name);
     if (folder.none()) return;
     Board::Lock lock(p.board);
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& out = p.board.port(i);
-        if (out.task != p.context.task || out.direction != Direction::out) continue;
-        for (int k = 0; k < out.links; ++k) {
-            PortRecord& inport = p.board.port(p.board.channel(p.board.link(out, k)).inport);
+    for (const PortRecord& out : ports_of(p, Direction::out))
+        for (PortRecord& inport : inports_of(p.board, out))
             if (inport.task != out.task) past::add(p.board, inport.made_folders, key_of(folder).text);
-        }
-    }
 }
 
 bool await_folder(const char* name) {

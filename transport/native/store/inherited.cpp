@@ -222,10 +222,9 @@ namespace {
 int settle_all(const Board& board, Arenas& arenas, int task, Asks asks, bool waits) {
     int left = 0;
     if (!board.head().leaves.load()) return 0;
-    for (int k = 0; k < board.head().slots; ++k) {
-        const SlotRecord& slot = board.slot(k);
+    for (const SlotRecord& slot : slots_of(board)) {
         if (!is_left(slot) || (task >= 0 && board.port(board.source(slot.source).port).task != task)) continue;
-        if (settle_one(board, arenas, k, asks, waits)) ++left;
+        if (settle_one(board, arenas, board.index(slot), asks, waits)) ++left;
     }
     return left;
 }

@@ -165,8 +165,8 @@ namespace {
 // Calls `visit` with the processes of handles beside the file's lead's that live, once for each handle.
 template <class Visit>
 void each_holder(const Board& board, int index, Visit visit) {
-    for (int r = 0; r < board.head().ranks; ++r)
-        queue::each_hold(board, r, [&](int32_t held, uint32_t process) {
+    for (RankRecord& rank : ranks_of(board))
+        queue::each_hold(board, rank, [&](int32_t held, uint32_t process) {
             if (held == index && !board.is_over(process)) visit(process);
         });
 }

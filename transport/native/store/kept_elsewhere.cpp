@@ -60,11 +60,11 @@ bool KeptElsewhere::heed(const Kept& one) {
     const Board& board = process().board;
     Board::Lock lock(board);
     const SourceRecord& source = board.source(board.slot(one.slot).source);
-    queue::each_slot(board, source, [&](int index, const SlotRecord& slot) {
-        if (slot.state != SlotState::published || queue::needed(board, slot, true)) return;
-        queue::note_let_go(board, index);
-        queue::clear_slot(board, index);
-    });
+    for (const SlotRecord& slot : slots_of(board, source)) {
+        if (slot.state != SlotState::published || queue::needed(board, slot, true)) continue;
+        queue::note_let_go(board, board.index(slot));
+        queue::clear_slot(board, board.index(slot));
+    }
     board.ring(source.port);
     return true;
 }

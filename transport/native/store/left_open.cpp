@@ -120,18 +120,14 @@ void settle_one(const Board& board, Arenas& arenas, int index, Finder finder) {
     board.ring(source.port);
 }
 
-// Calls `visit` with the slots of sources of a task, of one rank or of all (-1), in the order in which their files were begun.
+// Calls `visit` with those of the slots, in the order in which their files were begun.
 template <class Visit>
-void each_left(const Board& board, int first_source, int last_source, Finder finder, Visit visit) {
+void each_left(const Board& board, Row<SlotRecord> slots, Finder finder, Visit visit) {
     for (uint64_t after = 0;;) {
         int next = -1;
-        for (int s = first_source; s < last_source; ++s) {
-            const SourceRecord& source = board.source(s);
-            for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-                const SlotRecord& slot = board.slot(k);
-                if (slot.state != SlotState::writing || slot.stamp <= after || (next >= 0 && slot.stamp > board.slot(next).stamp)) continue;
-                if (is_left(board, slot, finder)) next = k;
-            }
+        for (const SlotRecord& slot : slots) {
+            if (slot.state != SlotState::writing || slot.stamp <= after || (next >= 0 && slot.stamp > board.slot(next).stamp)) continue;
+            if (is_left(board, slot, finder)) next = board.index(slot);
         }
         if (next < 0) return;
         after = board.slot(next).stamp;
@@ -141,12 +137,8 @@ void each_left(const Board& board, int first_source, int last_source, Finder fin
 
 template <class Visit>
 void each_left_own(const Process& p, Finder finder, Visit visit) {
-    for (int k = p.first_port; k < p.last_port; ++k) {
-        const PortRecord& port = p.board.port(k);
-        if (port.task != p.context.task || port.direction != Direction::out) continue;
-        const int source = port.first_source + p.context.rank;
-        each_left(p.board, source, source + 1, finder, visit);
-    }
+    for (const PortRecord& port : ports_of(p, Direction::out))
+        each_left(p.board, slots_of(p.board, p.board.source(port, p.context.rank)), finder, visit);
 }
 
 // Does the slot's file belong to the task (-1: any)?
@@ -181,20 +173,20 @@ void settle_own(int source) {
         settle_one(p.board, *p.arenas, k, Finder::relative);
         return true;
     };
-    if (source >= 0) each_left(p.board, source, source + 1, Finder::relative, visit);
+    if (source >= 0) each_left(p.board, slots_of(p.board, p.board.source(source)), Finder::relative, visit);
     else each_left_own(p, Finder::relative, visit);
     errno = before;
 }
 
 bool any(const Board& board, int task) {
     bool found = false;
-    each_left(board, 0, board.head().sources, Finder::launcher, [&](int k) { return !(found = is_of(board, k, task)); });
+    each_left(board, slots_of(board), Finder::launcher, [&](int k) { return !(found = is_of(board, k, task)); });
     return found;
 }
 
 void settle(const Board& board, Arenas& arenas, int task, bool ends) {
     const Finder finder = ends ? Finder::last : Finder::launcher;
-    each_left(board, 0, board.head().sources, finder, [&](int k) {
+    each_left(board, slots_of(board), finder, [&](int k) {
         if (is_of(board, k, task)) settle_one(board, arenas, k, finder);
         return true;
     });

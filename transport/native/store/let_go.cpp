@@ -17,10 +17,8 @@ namespace {
 // Where the file of a name may lie: where the program says, or where a producer has written, if the program may call that otherwise.
 std::vector<std::string> places(const Board& board, const PortRecord& inport, const char* name) {
     std::vector<std::string> found = {name};
-    for (int link = 0; link < inport.links; ++link) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
+    for (const PortRecord& out : outports_of(board, inport))
         if (out.begun) found.push_back(std::string(out.begun_in) + "/" + last_components(name, 1));
-    }
     return found;
 }
 
@@ -157,8 +155,8 @@ int refuse_own_within(const Match& match) {
     Board::Lock lock(p.board);
     const PortRecord& port = p.board.port(match.outport);
     bool written = false;
-    for (int s = port.first_source; s < port.first_source + port.sources; ++s)
-        written = written || queue::exists(p.board, p.board.source(s), match.name);
+    for (const SourceRecord& source : sources_of(p.board, port))
+        written = written || queue::exists(p.board, source, match.name);
     if (!written) return ENOENT;
     fail_run(p,
              "task '%s' rank %d reads a file of its own that leads to '%s', %s is no longer in memory: its readers have had it, and a later one has "

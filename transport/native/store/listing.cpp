@@ -31,39 +31,16 @@ namespace wilkins {
 
 namespace {
 
-constexpr int kFirstNap = 10;  // ms; a wait that is to give up looks soon, and then less and less often, whether it should
-constexpr int kLastNap = 250;
-constexpr int kSeveral = 20;  // the same, where steps of several in-ports may end the wait
-
-// What the program of a port calls its files.
-const char* called(const PortRecord& port) { return stands_in(port) ? port.stands : port.pattern; }
+constexpr int kSeveral = 20;  // ms between looks at most where steps of several in-ports may end the wait
 
 const char* base_of(const char* name) { return last_components(name, 1); }
 
-bool is_mine(const Process& p, const PortRecord& port, Direction direction) {
-    return port.task == p.context.task && port.direction == direction;
-}
-
-// Calls `visit` with every out-port that brings steps to the in-port, and its channel.
-template <class Visit>
-void each_outport(const Board& board, const PortRecord& inport, Visit visit) {
-    for (int k = 0; k < inport.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(inport, k));
-        visit(board.port(channel.outport), channel);
-    }
-}
-
-template <class Visit>
-void each_slot_of(const Board& board, const PortRecord& out, Visit visit) {
-    for (int s = out.first_source; s < out.first_source + out.sources; ++s) queue::each_slot(board, board.source(s), visit);
-}
-
-bool has_begun(const Board& board, const PortRecord& outport) {
+// Has a program of the out-port a file, or has it published one? (One that is begun, and waits for room, lies in no folder yet.)
+bool has_file(const Board& board, const PortRecord& outport) {
     bool begun = false;
     queue::each_part(board, outport, [&](const PortRecord& out) {
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            begun = begun || queue::published_to(board.source(s)) > board.source(s).first_sequence;
-        each_slot_of(board, out, [&](int, const SlotRecord& slot) { begun = begun || slot.state != SlotState::free; });
+        for (const SourceRecord& source : sources_of(board, out)) begun = begun || queue::published_to(source) > source.first_sequence;
+        for (const SlotRecord& slot : slots_of(board, out)) begun = begun || slot.state != SlotState::free;
     });
     return begun;
 }
@@ -72,30 +49,27 @@ bool has_begun(const Board& board, const PortRecord& outport) {
 // it, where the reader starts or a producer does?
 bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
     const Board& board = p.board;
-    const char* const pattern = called(inport);
+    const char* const pattern = own_name(inport);
     if (pattern[0] == '/') {
         const std::string whole = listed.path + "/" + base_of(pattern);
         return std::count(pattern, pattern + strlen(pattern), '/') == std::count(whole.begin(), whole.end(), '/') &&
                glob_match(std::string(pattern, static_cast<size_t>(base_of(pattern) - pattern)).c_str(), (listed.path + "/").c_str());
     }
     if (listed.folder.none()) return false;
-    const Folder start = listed.start_of(pattern);
-    bool found = !start.none() && start == p.start;
-    each_outport(board, inport, [&](const PortRecord& out, const ChannelRecord&) {
-        found = found || (!start.none() && start == board.task(out.task).folder);
-        if (!found && !stands_in(inport)) each_slot_of(board, out, [&](int, const SlotRecord& slot) { found = found || slot.folder == listed.folder; });
-    });
-    return found;
+    if (starts_in(p, inport, listed.start_of(pattern))) return true;
+    if (stands_in(inport)) return false;
+    for (const PortRecord& out : outports_of(board, inport))
+        for (const SlotRecord& slot : slots_of(board, out))
+            if (slot.folder == listed.folder) return true;
+    return false;
 }
 
 // Is the folder one whose own folders the pattern names by wildcards, as for `step*/data.h5` that in which the reader starts or a producer does?
 bool leads_to(const Process& p, const PortRecord& inport, const Listed& listed) {
-    const char* const pattern = called(inport);
+    const char* const pattern = own_name(inport);
     const char* const end = strchr(pattern, '/');
     if (!end || end == pattern || listed.folder.none() || !has_wildcard(std::string(pattern, end).c_str())) return false;
-    bool found = listed.folder == p.start;
-    each_outport(p.board, inport, [&](const PortRecord& out, const ChannelRecord&) { found = found || listed.folder == p.board.task(out.task).folder; });
-    return found;
+    return starts_in(p, inport, listed.folder);
 }
 
 // A file that the task has written, or is writing, and has not removed: to the program it is there. (What is whole lies on the disk, too, if any does.)
@@ -108,20 +82,9 @@ bool is_own_file(const Process& p, const SlotRecord& slot) {
 
 // Can a producer of the in-port, which has not begun any file yet, still do so in a folder of which nothing is known?
 bool may_begin(const Board& board, const PortRecord& inport) {
-    bool may = false;
-    each_outport(board, inport, [&](const PortRecord& out, const ChannelRecord&) {
-        may = may || (board.task(out.task).state != TaskState::ended && !has_begun(board, out));
-    });
-    return may;
-}
-
-// Has something been published for the in-port that a policy lets go when there is more?
-bool drops_since_first(const Board& board, const PortRecord& inport) {
-    bool drops = false;
-    each_outport(board, inport, [&](const PortRecord& out, const ChannelRecord& channel) {
-        drops = drops || (channel.when_full != WhenFull::block && out.steps > 0);
-    });
-    return drops;
+    for (const PortRecord& out : outports_of(board, inport))
+        if (board.task(out.task).state != TaskState::ended && !has_file(board, out)) return true;
+    return false;
 }
 
 // What a listing has to wait for.
@@ -138,9 +101,9 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
     const Board& board = p.board;
     Awaited first;
     bool there = is_answered(p);
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = board.port(i);
-        if (!is_mine(p, port, Direction::in) || !may_read(board, i, p.context.rank) || before_first(p, i)) continue;
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
+        const int i = board.index(port);
+        if (!may_read(board, i, p.context.rank) || before_first(p, i)) continue;
         const bool known = lies_in(p, port, listed) || leads_to(p, port, listed);
         if (!known && !(perhaps && may_begin(board, port))) continue;
         if (known && port.habits.listing == Lists::end) {
@@ -149,7 +112,7 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
         }
         there = there || (known && queue::has_choice(board, i, p.context.rank)) || queue::has_opened(board, port, p.context.rank);
         if (there || port.habits.looks == Looks::now || !queue::can_produce(board, i)) continue;
-        if (port.habits.looks != Looks::always && drops_since_first(board, port)) continue;
+        if (port.habits.looks != Looks::always && queue::drops_since_first(board, port)) continue;
         if (first.port >= 0) first.several = true;
         else first.port = i;
     }
@@ -166,10 +129,9 @@ void tell_short(const Process& p, int index) {
 
 // May a producer of the task's in-ports yet begin its first file?
 bool any_may_begin(const Process& p) {
-    bool may = false;
-    for (int i = p.first_port; i < p.last_port; ++i)
-        may = may || (is_mine(p, p.board.port(i), Direction::in) && may_begin(p.board, p.board.port(i)));
-    return may;
+    for (const PortRecord& port : ports_of(p, Direction::in))
+        if (may_begin(p.board, port)) return true;
+    return false;
 }
 
 // A path that says fewer folders than a pattern is said from the root on.
@@ -189,11 +151,10 @@ void complete(std::string& path, int directories) {
 
 Listed::Listed(std::string given, const Folder& identity) : path(std::move(given)), folder(identity) {
     const Process& p = process();
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        const char* const pattern = called(port);
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
+        const char* const pattern = own_name(port);
         const int directories = count_components(pattern) - 1;
-        if (!is_mine(p, port, Direction::in) || directories < 1 || pattern[0] == '/' || folder.none()) continue;
+        if (directories < 1 || pattern[0] == '/' || folder.none()) continue;
         complete(path, directories);
         const std::string middle(pattern, static_cast<size_t>(base_of(pattern) - pattern - 1));
         if (!pattern_match(middle.c_str(), directories, path.c_str())) continue;
@@ -219,11 +180,10 @@ Folder Listed::start_of(const char* pattern) const {
 bool any_may_hold_steps() {
     const Process& p = process();
     if (!p.context.active) return false;
-    for (int i = p.first_port; i < p.last_port; ++i)
-        if (is_mine(p, p.board.port(i), Direction::in)) return true;
+    if (const auto inports = ports_of(p, Direction::in); inports.begin() != inports.end()) return true;
     Board::Lock lock(p.board);
-    for (int s = 0; s < p.board.head().slots; ++s)
-        if (!p.board.slot(s).folder.none()) return true;
+    for (const SlotRecord& slot : slots_of(p.board))
+        if (!slot.folder.none()) return true;
     return false;
 }
 
@@ -232,13 +192,11 @@ bool may_hold_steps(const Folder& folder) {
     if (!p.context.active || p.first_port == p.last_port) return false;
     Board::Lock lock(p.board);
     bool may = folder == p.start;
-    for (int i = p.first_port; !may && i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (!is_mine(p, port, Direction::in)) continue;
-        may = strchr(called(port), '/') || may_begin(p.board, port);
-        each_outport(p.board, port, [&](const PortRecord& out, const ChannelRecord&) { may = may || folder == p.board.task(out.task).folder; });
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
+        may = may || strchr(own_name(port), '/') || may_begin(p.board, port);
+        for (const PortRecord& out : outports_of(p.board, port)) may = may || folder == p.board.task(out.task).folder;
     }
-    for (int s = 0; !may && s < p.board.head().slots; ++s) may = p.board.slot(s).folder == folder;
+    for (const SlotRecord& slot : slots_of(p.board)) may = may || slot.folder == folder;
     return may && (!folder.none() || any_may_begin(p));
 }
 
@@ -246,9 +204,9 @@ bool leads_to_steps(const Listed& listed) {
     const Process& p = process();
     if (!p.context.active) return false;
     Board::Lock lock(p.board);
-    bool leads = false;
-    for (int i = p.first_port; i < p.last_port; ++i) leads = leads || (is_mine(p, p.board.port(i), Direction::in) && leads_to(p, p.board.port(i), listed));
-    return leads;
+    for (const PortRecord& port : ports_of(p, Direction::in))
+        if (leads_to(p, port, listed)) return true;
+    return false;
 }
 
 Content content_of(const Listed& listed) {
@@ -256,14 +214,13 @@ Content content_of(const Listed& listed) {
     if (!p.context.active) return Content::nothing;
     Board::Lock lock(p.board);
     Content content = Content::nothing;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (!is_mine(p, port, Direction::in)) continue;
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
         if (lies_in(p, port, listed)) return Content::steps;
         if (may_begin(p.board, port)) content = Content::perhaps;
     }
-    for (int s = 0; !listed.folder.none() && s < p.board.head().slots; ++s)
-        if (p.board.slot(s).folder == listed.folder) return Content::files;
+    if (listed.folder.none()) return content;
+    for (const SlotRecord& slot : slots_of(p.board))
+        if (slot.folder == listed.folder) return Content::files;
     return content;
 }
 
@@ -272,7 +229,7 @@ void await_listing(Listed& listed, bool perhaps) {
     Board::Lock lock(p.board);
     std::optional<Wait> wait;
     Awaited before;
-    for (int pause = kFirstNap;; pause = std::min(2 * pause, kLastNap)) {
+    for (Pause pause;; pause.grow()) {
         const Awaited now = awaited(p, listed, perhaps);
         if (now.port < 0) break;
         PortRecord& port = p.board.port(now.port);
@@ -282,9 +239,9 @@ void await_listing(Listed& listed, bool perhaps) {
             wait.emplace(p, WaitFor::data, now.port, port.pattern, now.kind);
             before = now;
         }
-        const int longest = now.kind == WaitKind::to_end ? kNap : now.several || perhaps ? kSeveral : kLastNap;
+        const int longest = now.kind == WaitKind::to_end ? kNap : now.several || perhaps ? kSeveral : Pause::kLongest;
         stage::pass_on(p);
-        if (wait->nap(lock, std::min(pause, longest)) != 0) break;
+        if (wait->nap(lock, std::min(pause.length, longest)) != 0) break;
         if (now.kind == WaitKind::gives_up && wait->is_in_vain(lock)) {
             tell_short(p, now.port);
             break;
@@ -297,12 +254,8 @@ void await_listing(Listed& listed, bool perhaps) {
     }
     lock.acquire();
     const uint32_t start = p.board.task(p.context.task).starts + 1;
-    bool known = false;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        PortRecord& port = p.board.port(i);
-        known = known || (is_mine(p, port, Direction::in) && lies_in(p, port, listed));
-    }
-    if (known) p.me().listed = start;
+    for (const PortRecord& port : ports_of(p, Direction::in))
+        if (lies_in(p, port, listed)) p.me().listed = start;
 }
 
 namespace {
@@ -361,15 +314,14 @@ Below find_below(const Process& p, const Listed& listed) {
     std::vector<Begun> begun;
     {
         Board::Lock lock(p.board);
-        for (int i = p.first_port; i < p.last_port; ++i) {
-            const PortRecord& port = p.board.port(i);
-            if (!is_mine(p, port, Direction::in) || called(port)[0] == '/' || !(listed.start_of(called(port)) == p.start)) continue;
-            const int directories = count_components(called(port)) - 1;
-            each_outport(p.board, port, [&](const PortRecord& out, const ChannelRecord& channel) {
+        for (const PortRecord& port : ports_of(p, Direction::in)) {
+            if (own_name(port)[0] == '/' || !(listed.start_of(own_name(port)) == p.start)) continue;
+            const int directories = count_components(own_name(port)) - 1;
+            for (const PortRecord& out : outports_of(p.board, port)) {
                 std::string folder = out.begun_in;
                 for (int k = 0; k < directories; ++k) folder.resize(std::min(folder.size(), folder.rfind('/')));
-                if (out.begun) begun.push_back({{i, channel.outport}, std::move(folder)});
-            });
+                if (out.begun) begun.push_back({{p.board.index(port), p.board.index(out)}, std::move(folder)});
+            }
         }
     }
     Below below;
@@ -395,27 +347,28 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
         found.push_back(found_step(port, at, base, slot.stamp, slot.published_stamp));
     };
     if (in_order(port)) {
-        const std::string base = base_of(called(port));
+        const std::string base = base_of(own_name(port));
         const std::string name = folder + base;
         const queue::Found next = is_called(port, name.c_str()) ? queue::find(board, index, p.context.rank, name.c_str()) : queue::Found{};
         if (next.slot >= 0 && (next.unread || !unread)) add(base, next.slot);
         return;
     }
-    each_outport(board, port, [&](const PortRecord& out, const ChannelRecord& channel) {
-        if (p.context.rank >= channel.readers) return;
-        each_slot_of(board, out, [&](int k, const SlotRecord& slot) {
-            if (!queue::on_channel(board, slot, channel) || slot.published_stamp > so_far || is_below(below, listed, channel, slot)) return;
+    for (const ChannelRecord& channel : channels_of(board, port)) {
+        if (p.context.rank >= channel.readers) continue;
+        for (const SlotRecord& slot : steps_of(board, channel)) {
+            if (slot.published_stamp > so_far || is_below(below, listed, channel, slot)) continue;
             const std::string base = base_of(slot.name);
             const std::string name = folder + base;
-            if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) return;
-            const bool had = queue::has_had(board, channel, queue::place_in_port(board, board.source(slot.source)), p.context.rank, slot);
-            if (had && unread) return;
+            if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) continue;
+            const bool had = queue::has_had(board, channel, board.source(slot.source).rank, p.context.rank, slot);
+            if (had && unread) continue;
+            const int k = board.index(slot);
             int still = k;
             const bool shown = !had || queue::find(board, index, p.context.rank, name.c_str()).slot == k ||
                                (queue::stays_had(board, index, p.context.rank, name.c_str(), &still) && still == k);
             if (shown) add(base, k);
-        });
-    });
+        }
+    }
 }
 
 // A program that lists again and again until there are as many files as it needs reads none before: queues that are full are to grow.
@@ -433,14 +386,12 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
         Board::Lock lock(p.board);
         int listed_port = -1;
         uint64_t last = 0;  // publication of a step of others
-        for (int i = p.first_port; i < p.last_port; ++i) {
-            const PortRecord& port = p.board.port(i);
-            if (port.task != p.context.task) continue;
+        for (const PortRecord& port : ports_of(p)) {
+            const int i = p.board.index(port);
             if (port.direction == Direction::out) {
-                each_slot_of(p.board, port, [&](int k, const SlotRecord& slot) {
+                for (const SlotRecord& slot : slots_of(p.board, port))
                     if (slot.folder == listed.folder && is_own_file(p, slot))
-                        found.push_back(found_step(port, k, base_of(slot.name), slot.stamp, UINT64_MAX - slot.stamp));
-                });
+                        found.push_back(found_step(port, p.board.index(slot), base_of(slot.name), slot.stamp, UINT64_MAX - slot.stamp));
             } else if (may_read(p.board, i, p.context.rank) && !before_first(p, i) && lies_in(p, port, listed)) {
                 const bool whole = port.habits.listing == Lists::end && !queue::can_produce(p.board, i);
                 const bool counts = by_program && !in_order(port);
@@ -471,9 +422,9 @@ News list_unread(const Listed& listed, bool in_vain) {
     std::vector<Found> found;
     News news;
     Board::Lock lock(p.board);
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (!is_mine(p, port, Direction::in) || !may_read(p.board, i, p.context.rank) || before_first(p, i)) continue;
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
+        const int i = p.board.index(port);
+        if (!may_read(p.board, i, p.context.rank) || before_first(p, i)) continue;
         if (!lies_in(p, port, listed)) {
             news.several = news.several || may_begin(p.board, port);
             continue;

@@ -43,20 +43,6 @@ Sight sight_of(const Board& board, int index) {
     return {{slot.size.load(), slot.stamp, slot.published_ns}, index, {}};
 }
 
-// Calls `visit` with every slot that is published on one of the in-port's channels for the reader.
-template <class Visit>
-void each_published(const Board& board, const PortRecord& inport, int reader, Visit visit) {
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        if (reader >= channel.readers) continue;
-        const PortRecord& out = board.port(channel.outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            queue::each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
-                if (queue::on_channel(board, slot, channel)) visit(k, slot);
-            });
-    }
-}
-
 // One question of a rank about one name.
 class Question {
 public:
@@ -70,7 +56,7 @@ private:
     bool sees_held(Sight* sight) const;
     bool sees_had(bool in_memory, Sight* sight) const;
     bool answers_at_once() const;
-    bool has_begun() const;
+    bool any_published() const;
     bool asks_again() const;
     bool writers_wait_for_room() const;
     bool closes_circle(Wait& wait, Board::Lock& lock);
@@ -89,13 +75,16 @@ private:
 // The newest step of the name that the rank has open: what a call from within an open asks about.
 bool Question::sees_held(Sight* sight) const {
     int best = -1;
-    each_published(board_, inport_, p_.context.rank, [&](int k, const SlotRecord& slot) {
-        if (slot.holds == 0 || !means(inport_, match_.name, slot.name)) return;
-        bool held = false;
-        queue::each_hold(board_, p_.rank_index, [&](int32_t index, uint32_t process) { held = held || (index == k && !board_.is_over(process)); });
-        if (!held) return;
-        if (best < 0 || slot.published_stamp > board_.slot(best).published_stamp) best = k;
-    });
+    for (const ChannelRecord& channel : channels_of(board_, inport_)) {
+        if (p_.context.rank >= channel.readers) continue;
+        for (const SlotRecord& slot : steps_of(board_, channel)) {
+            if (slot.holds == 0 || !means(inport_, match_.name, slot.name)) continue;
+            const int k = board_.index(slot);
+            bool held = false;
+            queue::each_hold(board_, p_.me(), [&](int32_t index, uint32_t process) { held = held || (index == k && !board_.is_over(process)); });
+            if (held && (best < 0 || slot.published_stamp > board_.slot(best).published_stamp)) best = k;
+        }
+    }
     if (best >= 0) *sight = sight_of(board_, best);
     return best >= 0;
 }
@@ -120,12 +109,10 @@ bool Question::sees(bool in_memory, Sight* sight) const {
 }
 
 // Was a step published for the in-port?
-bool Question::has_begun() const {
-    for (int link = 0; link < inport_.links; ++link) {
-        const ChannelRecord& channel = board_.channel(board_.link(inport_, link));
-        for (int s = 0; s < board_.port(channel.outport).sources; ++s)
-            if (queue::offered(board_, channel, s) > 0) return true;
-    }
+bool Question::any_published() const {
+    for (const ChannelRecord& channel : channels_of(board_, inport_))
+        for (const SourceRecord& source : sources_of(board_, channel))
+            if (queue::offered(board_, channel, source.rank) > 0) return true;
     return false;
 }
 
@@ -133,8 +120,8 @@ bool Question::has_begun() const {
 // to go at its own pace.
 bool Question::answers_at_once() const {
     if (inport_.habits.looks != Looks::wait) return inport_.habits.looks == Looks::now;
-    for (int link = 0; link < inport_.links; ++link)
-        if (board_.channel(board_.link(inport_, link)).when_full != WhenFull::block) return has_begun();
+    for (const ChannelRecord& channel : channels_of(board_, inport_))
+        if (channel.when_full != WhenFull::block) return any_published();
     return false;
 }
 
@@ -147,14 +134,14 @@ bool Question::asks_again() const {
 
 // Do all wait for room that could write for the in-port, or for a rank of their task that does?
 bool Question::writers_wait_for_room() const {
-    for (int link = 0; link < inport_.links; ++link) {
-        const TaskRecord& task = board_.task(board_.port(board_.channel(board_.link(inport_, link)).outport).task);
+    for (const PortRecord& out : outports_of(board_, inport_)) {
+        const TaskRecord& task = board_.task(out.task);
         if (task.state == TaskState::ended) continue;
         bool full = false, among = false;
-        for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
-            if (waits_for(board_.rank(r), WaitFor::room)) full = true;
-            else if (is_among_ranks(board_, r, 0)) among = true;
-            else if (!leaves(board_, r)) return false;
+        for (const RankRecord& rank : ranks_of(board_, task)) {
+            if (waits_for(rank, WaitFor::room)) full = true;
+            else if (is_among_ranks(board_, board_.index(rank), 0)) among = true;
+            else if (!leaves(board_, board_.index(rank))) return false;
         }
         if (among && !full) return false;
     }
@@ -164,14 +151,13 @@ bool Question::writers_wait_for_room() const {
 // Grows when anything on the board moves that could end a wait.
 uint64_t Question::movement() const {
     uint64_t moved = board_.head().publications;
-    for (int r = 0; r < board_.head().ranks; ++r) moved += board_.rank(r).files;
+    for (const RankRecord& rank : ranks_of(board_)) moved += rank.files;
     return moved;
 }
 
 // Is there a living process of a waiting rank that is not known to wait? It may do what the others wait for.
 bool Question::may_move_unseen() const {
-    for (int r = 0; r < board_.head().ranks; ++r) {
-        const RankRecord& rank = board_.rank(r);
+    for (const RankRecord& rank : ranks_of(board_)) {
         const auto waits = [&](uint32_t process) {
             return std::any_of(std::begin(rank.waits), std::end(rank.waits),
                                [&](const WaitRecord& wait) { return wait.what != WaitFor::nothing && (process == 0 || wait.process == process); });

@@ -31,21 +31,10 @@ namespace wilkins {
 
 namespace {
 
-struct Called {
-    const char* pattern;
-    int components;
-};
-
-Called called(const PortRecord& port) {
-    if (port.stand_in == StandIn::given) return {port.stands, static_cast<int>(port.stands_components)};
-    return {port.pattern, static_cast<int>(port.components)};
-}
-
 // A name that is too long for a step would go to the disk unseen; if it is a port's, that ends the run.
 void explain_long_name(const Process& p, const char* name) {
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || !is_called(port, name)) continue;
+    for (const PortRecord& port : ports_of(p)) {
+        if (!is_called(port, name)) continue;
         Board::Lock lock(p.board);
         fail_run(p, "task '%s' rank %d: a file of port '%s' has a name of %zu bytes, more than the %zu that a step can carry; open it "
                     "by a shorter path, relative to the task's folder",
@@ -95,8 +84,8 @@ bool resolve_folder(char (&name)[kNameMax]) {
 
 // Does the pattern match the name once that is said from the root on, or once its folder is called as the pattern calls it? Then
 // `name` becomes what it matches. For names that it does not match as they are.
-bool matches_elsewhere(const Called& wanted, char (&name)[kNameMax]) {
-    const char* const pattern = wanted.pattern;
+bool matches_elsewhere(const OwnPattern& wanted, char (&name)[kNameMax]) {
+    const char* const pattern = wanted.text;
     const bool absolute = pattern[0] == '/';
     const bool deep = wanted.components == kAllComponents;
     if (!glob_match(last_components(pattern, 1), last_components(name, 1))) return false;
@@ -125,16 +114,15 @@ bool matches_elsewhere(const Called& wanted, char (&name)[kNameMax]) {
 }
 
 bool is_match(const PortRecord& port, char (&name)[kNameMax]) {
-    const Called wanted = called(port);
+    const OwnPattern wanted = own_pattern(port);
     return (wanted.components != kAllComponents && is_called(port, name)) || matches_elsewhere(wanted, name);
 }
 
 // Readers whose patterns say folders that the producer's name does not are to find them in it.
 void spell_for_readers(const Board& board, const PortRecord& outport, char (&name)[kNameMax]) {
-    for (int k = 0; k < outport.links; ++k) {
-        const PortRecord& inport = board.port(board.channel(board.link(outport, k)).inport);
-        const Called wanted = {inport.pattern, static_cast<int>(inport.components)};
-        if (wanted.components == kAllComponents || !pattern_match(wanted.pattern, wanted.components, name)) matches_elsewhere(wanted, name);
+    for (const PortRecord& inport : inports_of(board, outport)) {
+        const OwnPattern wanted = {inport.pattern, static_cast<int>(inport.components)};
+        if (wanted.components == kAllComponents || !pattern_match(wanted.text, wanted.components, name)) matches_elsewhere(wanted, name);
     }
 }
 
@@ -157,8 +145,7 @@ Held holds_in(const Process& p, int index, const Folder& folder) {
     if (same(folder, board.task(inport.task).folder) || past::knows(board, inport.folders, key_of(folder).text)) return Held::yes;
     if (inport.direction == Direction::out) return Held::no;
     bool all_begun = true;
-    for (int k = 0; k < inport.links; ++k) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, k)).outport);
+    for (const PortRecord& out : outports_of(board, inport)) {
         const TaskRecord& task = board.task(out.task);
         if (same(folder, task.folder)) return Held::yes;
         all_begun = all_begun && (queue::has_begun(board, out) || task.state == TaskState::ended || out.task == inport.task);
@@ -170,8 +157,8 @@ Held holds_in(const Process& p, int index, const Folder& folder) {
 bool was_told(const Process& p, int index, const char* name) {
     const PortRecord& inport = p.board.port(index);
     if (queue::find(p.board, index, p.context.rank, name).chosen) return true;
-    for (int s = 0; inport.started_for != 0 && s < p.board.head().slots; ++s) {
-        const SlotRecord& slot = p.board.slot(s);
+    if (inport.started_for == 0) return false;
+    for (const SlotRecord& slot : slots_of(p.board)) {
         if (slot.stamp == inport.started_for && strcmp(slot.name, name) == 0) return true;
     }
     return false;
@@ -208,20 +195,16 @@ void identify_above(const char* name, int components, FolderName& folder, Folder
     identify_all(folder, deep, folders);
 }
 
-constexpr int kFirstPause = 10;  // ms between looks at the disk, and then more and more
-constexpr int kLastPause = 250;
-
 // A producer has made one of the folders, or is just making one, and may yet begin a file there.
 bool may_begin_there(const Process& p, int index, const Folder (&folders)[kDeepest]) {
     const Board& board = p.board;
     const PortRecord& inport = board.port(index);
     bool may = false;
     for (const Folder& folder : folders) may = may || (!folder.none() && past::knows(board, inport.made_folders, key_of(folder).text));
-    for (int k = 0; !may && k < inport.links; ++k) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, k)).outport);
-        const TaskRecord& task = board.task(out.task);
-        for (int r = task.first_rank; out.task != inport.task && r < task.first_rank + task.nprocs; ++r) {
-            const uint32_t process = board.rank(r).makes_folder.load();
+    for (const PortRecord& out : outports_of(board, inport)) {
+        if (out.task == inport.task) continue;
+        for (const RankRecord& rank : ranks_of(board, board.task(out.task))) {
+            const uint32_t process = rank.makes_folder.load();
             may = may || (process != 0 && !board.is_over(process));
         }
     }
@@ -233,9 +216,9 @@ Held holds_elsewhere(const Process& p, int index, const char* name, int componen
     const PortRecord& inport = p.board.port(index);
     Held held = Held::no;
     char whole[kNameMax];
-    for (int k = 0; k < inport.links && held != Held::yes; ++k) {
-        const char* const where = p.board.port(p.board.channel(p.board.link(inport, k)).outport).asked_at;
-        if (!where[0] || !make_whole(name, whole)) continue;
+    for (const PortRecord& out : outports_of(p.board, inport)) {
+        const char* const where = out.asked_at;
+        if (held == Held::yes || !where[0] || !make_whole(name, whole)) continue;
         FolderName folder;
         const bool deep = components == kAllComponents;
         folder_above(whole, deep ? 1 : components, folder);
@@ -248,14 +231,14 @@ Held holds_elsewhere(const Process& p, int index, const char* name, int componen
 bool comes_to_hold(Process& p, int index, const char* name, const char* folder, Folder (&folders)[kDeepest], Board::Lock& lock) {
     PortRecord& inport = p.board.port(index);
     Wait wait(p, WaitFor::data, index, folder, WaitKind::gives_up);
-    for (int pause = kFirstPause; holds_below(p, index, folders) != Held::yes; pause = std::min(2 * pause, kLastPause)) {
+    for (Pause pause; holds_below(p, index, folders) != Held::yes; pause.grow()) {
         const bool may = may_begin_there(p, index, folders);
         lock.release();
         const int saved = errno;
-        const Held elsewhere = holds_elsewhere(p, index, name, called(inport).components);  // first: a step may be on the disk before it is here
+        const Held elsewhere = holds_elsewhere(p, index, name, own_pattern(inport).components);  // first: a step may be on the disk before it is here
         const bool there = raw::access(name) == 0;
         FolderName again;
-        identify_above(name, called(inport).components, again, folders);
+        identify_above(name, own_pattern(inport).components, again, folders);
         errno = saved;
         lock.acquire();
         if (elsewhere == Held::yes) {
@@ -263,7 +246,7 @@ bool comes_to_hold(Process& p, int index, const char* name, const char* folder, 
             return true;
         }
         if (there || (!may && elsewhere == Held::no)) return holds_below(p, index, folders) == Held::yes;
-        if (wait.is_in_vain(lock) || wait.nap(lock, pause) != 0) return false;
+        if (wait.is_in_vain(lock) || wait.nap(lock, pause.length) != 0) return false;
     }
     return true;
 }
@@ -271,8 +254,8 @@ bool comes_to_hold(Process& p, int index, const char* name, const char* folder, 
 // `waits`: until it is known.
 bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose = Purpose::ask) {
     const PortRecord& inport = p.board.port(index);
-    const Called wanted = called(inport);
-    if (p.board.task(inport.task).folder.inode == 0 || wanted.pattern[0] == '/' || led_step(name)) return true;
+    const OwnPattern wanted = own_pattern(inport);
+    if (p.board.task(inport.task).folder.inode == 0 || wanted.text[0] == '/' || led_step(name)) return true;
     FolderName folder;
     const bool deep = wanted.components == kAllComponents;
     folder_above(name, deep ? 1 : wanted.components, folder);
@@ -394,10 +377,8 @@ bool has_folder_like(const char* pattern, const char* name) {
 // Of names that are no step's: an in-port whose pattern matches, or -1. Costs a comparison of last components for all others.
 int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
     if (!p.context.active || !name || !name[0] || passing_through() || !could_match(name) || !normalise(name, clean, sizeof(clean))) return -1;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task == p.context.task && port.direction == Direction::in && !port.habits.is_set && is_match(port, clean)) return i;
-    }
+    for (const PortRecord& port : ports_of(p, Direction::in))
+        if (!port.habits.is_set && is_match(port, clean)) return p.board.index(port);
     return -1;
 }
 
@@ -405,11 +386,9 @@ int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
 
 const PortRecord* published_by(const Board& board, int index, const char* name) {
     const PortRecord& inport = board.port(index);
-    for (int k = 0; k < inport.links; ++k) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, k)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            if (past::knows(board, board.source(s).names, last_components(name, static_cast<int>(out.components)))) return &out;
-    }
+    for (const PortRecord& out : outports_of(board, inport))
+        for (const SourceRecord& source : sources_of(board, out))
+            if (past::knows(board, source.names, last_components(name, static_cast<int>(out.components)))) return &out;
     return nullptr;
 }
 
@@ -421,8 +400,8 @@ Held holds_for_others(const char* name, bool deep) {
     identify_all(folder, deep, folders);
     Board::Lock lock(p.board);
     Held held = Held::no;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        if (p.board.port(i).direction != Direction::in) continue;
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
+        const int i = p.board.index(port);
         held = std::max(held, holds_below(p, i, folders));
         if (held != Held::yes && may_begin_there(p, i, folders)) held = Held::not_yet;
     }
@@ -466,21 +445,19 @@ bool names_step(const PortRecord& port, char (&name)[kNameMax]) {
 bool find_ports(const Process& p, bool of_sets, Match* match) {
     match->outport = match->inport = -1;
     match->made = false;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || (port.habits.is_set != 0) != of_sets) continue;
+    for (const PortRecord& port : ports_of(p)) {
+        if ((port.habits.is_set != 0) != of_sets) continue;
         int& side = port.direction == Direction::out ? match->outport : match->inport;
-        if (side < 0 && names_step(port, match->name)) side = i;
+        if (side < 0 && names_step(port, match->name)) side = p.board.index(port);
     }
     return match->outport >= 0 || match->inport >= 0;
 }
 
 bool is_set(const Process& p, const char* name, bool of_files) {
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
+    for (const PortRecord& port : ports_of(p)) {
         FolderName same;
         strcpy(same, name);
-        if (port.task == p.context.task && port.habits.is_set && sets::is_list(port) == of_files && names_step(port, same)) return true;
+        if (port.habits.is_set && sets::is_list(port) == of_files && names_step(port, same)) return true;
     }
     return false;
 }
@@ -534,11 +511,8 @@ bool could_match(const char* name) {
     const Process& p = process();
     if (!p.context.active || passing_through()) return false;
     const char* last = last_components(name, 1);
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task) continue;
-        if (glob_match(last_components(called(port).pattern, 1), last) || (sets::is_list(port) && sets::is_listed(port, last))) return true;
-    }
+    for (const PortRecord& port : ports_of(p))
+        if (glob_match(last_components(own_pattern(port).text, 1), last) || (sets::is_list(port) && sets::is_listed(port, last))) return true;
     return false;
 }
 
@@ -548,10 +522,8 @@ bool could_hold_steps(const char* folder) {
     FolderName clean;
     if (!normalise(folder, clean, sizeof(clean))) return false;
     const char* const last = last_components(clean, 1);
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task == p.context.task && port.direction == Direction::out && has_folder_like(port.pattern, last)) return true;
-    }
+    for (const PortRecord& port : ports_of(p, Direction::out))
+        if (has_folder_like(port.pattern, last)) return true;
     return false;
 }
 
@@ -593,8 +565,8 @@ void note_begun(const Process& p, int outport, const char* name, const Folder& n
     const auto each = [&](auto visit) {
         const int own = static_cast<int>(out.components);
         if (out.pattern[0] != '/' && (own < kDeepest || own == kAllComponents)) visit(outport, own == kAllComponents ? 1 : own);
-        for (int k = 0; k < out.links; ++k) {
-            const int index = board.channel(board.link(out, k)).inport;
+        for (const ChannelRecord& channel : channels_of(board, out)) {
+            const int index = channel.inport;
             const PortRecord& inport = board.port(index);
             const int compared = static_cast<int>(inport.components);
             const int depth = compared == kAllComponents ? 1 : compared;
@@ -630,7 +602,7 @@ void note_begun(const Process& p, int outport, const char* name, const Folder& n
     });
     if (out.begun.fetch_add(1) > 0) return;
     folder_above(whole, 1, out.begun_in);
-    for (int k = 0; k < out.links; ++k) board.ring(board.channel(board.link(out, k)).inport);
+    for (const ChannelRecord& channel : channels_of(board, out)) board.ring(channel.inport);
 }
 
 }  // namespace wilkins

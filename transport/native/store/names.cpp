@@ -167,8 +167,7 @@ std::vector<std::string> move_folder(const char* from, const char* to) {
     std::vector<std::pair<uint64_t, std::string>> in_memory;
     {
         Board::Lock lock(p.board);
-        for (int k = 0; k < p.board.head().slots; ++k) {
-            const SlotRecord& slot = p.board.slot(k);
+        for (const SlotRecord& slot : slots_of(p.board)) {
             const int outport = p.board.source(slot.source).port;
             if (p.board.port(outport).task != p.context.task) continue;
             const bool closed = slot.state == SlotState::published || slot.state == SlotState::resting;
@@ -176,7 +175,7 @@ std::vector<std::string> move_folder(const char* from, const char* to) {
                 if (!closed || slot.removed || strncmp(slot.name, from, length) != 0 || slot.name[length] != '/') continue;
                 in_memory.emplace_back(slot.stamp, slot.name);
             } else if (known) {  // a slot that is free may have a hidden file, too
-                disk::move_folder(p.board, k, whole_from, whole_to);
+                disk::move_folder(p.board, p.board.index(slot), whole_from, whole_to);
             }
         }
     }

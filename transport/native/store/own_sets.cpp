@@ -51,18 +51,13 @@ void forget_parents(const Process& p) {
     open_ones = 0;
 }
 
-template <class Visit>
-void each_slot(const Board& board, const PortRecord& port, Visit visit) {
-    for (int s = port.first_source; s < port.first_source + port.sources; ++s) queue::each_slot(board, board.source(s), visit);
-}
-
 // The port's unpublished step of the name.
 int find_begun(const Process& p, const Match& match, uint64_t place, SlotState state) {
     int found = -1;
-    each_slot(p.board, p.board.port(match.outport), [&](int k, const SlotRecord& slot) {
-        if (slot.state != state || slot.removed || (place ? slot.place_hash != place : strcmp(slot.name, match.name) != 0)) return;
-        if (state != SlotState::writing || !p.board.is_over(slot.writer_process)) found = k;
-    });
+    for (const SlotRecord& slot : slots_of(p.board, p.board.port(match.outport))) {
+        if (slot.state != state || slot.removed || (place ? slot.place_hash != place : strcmp(slot.name, match.name) != 0)) continue;
+        if (state != SlotState::writing || !p.board.is_over(slot.writer_process)) found = p.board.index(slot);
+    }
     return found;
 }
 
@@ -178,8 +173,8 @@ int begin(const Match& match, bool makes_folder, int* error) {
 // Was a step of the name published, and is its memory that of another one by now?
 bool is_gone(const Process& p, const Match& match) {
     const PortRecord& port = p.board.port(match.outport);
-    for (int s = port.first_source; s < port.first_source + port.sources; ++s)
-        if (queue::exists(p.board, p.board.source(s), match.name)) return true;
+    for (const SourceRecord& source : sources_of(p.board, port))
+        if (queue::exists(p.board, source, match.name)) return true;
     return false;
 }
 
@@ -287,7 +282,7 @@ int note_joined(const Process& p, int outport, const Place& place) {
     const SlotRecord& slot = p.board.slot(place.slot);
     if (slot.stamp != place.stamp || slot.state != SlotState::resting) return EROFS;
     if (!note_writer(p.board, place.slot, place.stamp, p.board.self())) return errno;
-    SourceRecord& source = p.board.source(p.board.port(outport).first_source + p.context.rank);
+    SourceRecord& source = p.board.source(p.board.port(outport), p.context.rank);
     source.set_writer = p.board.self();
     if (source.set_turn < place.stamp) source.set_turn = place.stamp;
     return 0;

@@ -61,6 +61,9 @@ const PortRecord* published_by(const Board& board, int inport, const char* name)
 // For readers on another host: what it is for a folder, as this host knows it, and for those above it if the pattern holds there, too (`deep`).
 Held holds_for_others(const char* folder, bool deep);
 
+// Does the in-port's task start in the folder, or one of its producers?
+bool starts_in(const Process& p, const PortRecord& inport, const Folder& folder);
+
 // Does the program, for what it says a name, wait until a producer has begun files in its folder? Call with the lock held.
 bool awaits_folders(const Process& p, int inport, Purpose purpose);
 

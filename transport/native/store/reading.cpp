@@ -34,10 +34,10 @@ std::atomic<uint64_t> private_copies{0};
 }  // namespace
 
 void sweep_dead_readers(Process& p, int port) {
-    for (int r = 0; r < p.board.head().ranks; ++r)
-        queue::each_hold(p.board, r, [&](int32_t held, uint32_t process) {
+    for (RankRecord& rank : ranks_of(p.board))
+        queue::each_hold(p.board, rank, [&](int32_t held, uint32_t process) {
             if (port >= 0 && p.board.source(p.board.slot(held).source).port != port) return;
-            if (p.board.is_over(process)) queue::drop_hold(p.board, r, held, process);
+            if (p.board.is_over(process)) queue::drop_hold(p.board, p.board.index(rank), held, process);
         });
 }
 
@@ -72,9 +72,8 @@ void hint_at_looks(const Process& p, int inport, const char* name, const Look* n
 
 // The rank has got a step of an in-port: it goes on, although one of another in-port was not there when its task opened that a second time.
 void hint_at_opens(const Process& p, const char* name) {
-    for (int k = p.first_port; k < p.last_port; ++k) {
-        PortRecord& port = p.board.port(k);
-        if (port.task != p.context.task || port.direction != Direction::in || !port.again) continue;
+    for (PortRecord& port : ports_of(p, Direction::in)) {
+        if (!port.again) continue;
         port.again = 0;
         log_line("hint: task '%s' rank %d opened '%s' again, of which it had read the only step, found none, and went on to '%s'; if it opens the "
                  "same file several times, give the in-port '%s' 'opens_per_step:' with a number as high",
@@ -129,8 +128,8 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error, uin
 
 bool may_read(const Board& board, int inport, int rank) {
     const PortRecord& port = board.port(inport);
-    for (int k = 0; k < port.links; ++k)
-        if (rank < board.channel(board.link(port, k)).readers) return true;
+    for (const ChannelRecord& channel : channels_of(board, port))
+        if (rank < channel.readers) return true;
     return false;
 }
 
@@ -297,7 +296,7 @@ StepFile* reread_own(const Match& match, int* error) {
             return nullptr;
         }
         if (index >= 0) stamp = p.board.slot(index).stamp;
-        else if (!on_disk) known = queue::exists(p.board, p.board.source(p.board.port(match.outport).first_source + p.context.rank), match.name);
+        else if (!on_disk) known = queue::exists(p.board, p.board.source(p.board.port(match.outport), p.context.rank), match.name);
     }
     if (on_disk) return note_own(read_disk(match.name, match.name, error));
     if (index < 0) {
@@ -449,11 +448,7 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
             *error = too_many_open(p, name);
             return nullptr;
         } else {
-            for (int i = p.first_port; i < p.last_port; ++i) {
-                const PortRecord& port = p.board.port(i);
-                if (port.task == p.context.task && port.direction == Direction::in)
-                    queue::follow_lead(p.board, i, p.context.rank, token.slot);
-            }
+            for (const PortRecord& port : ports_of(p, Direction::in)) queue::follow_lead(p.board, p.board.index(port), p.context.rank, token.slot);
         }
     }
     if (!writable) return open_held(token.slot, stamp, name, error);

@@ -30,8 +30,8 @@ bool reclaim(const Board& board, Arenas& arenas, int port) {
     bool any = ahead::give_back(board, port);
     Board::Lock lock(board);
     any = arenas.give_back_aside(port) || any;
-    for (int s = 0; s < board.head().slots; ++s) {
-        SlotRecord& slot = board.slot(s);
+    for (SlotRecord& slot : slots_of(board)) {
+        const int s = board.index(slot);
         if ((slot.reserved.load() == 0 && slot.accounted == 0) || queue::is_attached(slot) || queue::needed(board, slot, true)) continue;
         if (queue::claimed(board, slot)) continue;
         if (port >= 0 && board.source(slot.source).port != port) continue;

@@ -9,11 +9,9 @@ namespace wilkins {
 
 uint64_t steps_to_keep(const Board& board, const PortRecord& inport) {
     uint64_t most = 0;
-    for (int link = 0; link < inport.links; ++link) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            most = std::max(most, queue::published_to(board.source(s)) - board.source(s).first_sequence);
-    }
+    for (const PortRecord& out : outports_of(board, inport))
+        for (const SourceRecord& source : sources_of(board, out))
+            most = std::max(most, queue::published_to(source) - source.first_sequence);
     return most;
 }
 

@@ -14,26 +14,19 @@ namespace wilkins::sets {
 
 namespace {
 
-template <class Visit>
-void each_slot(const Board& board, const PortRecord& port, Visit visit) {
-    for (int s = port.first_source; s < port.first_source + port.sources; ++s) queue::each_slot(board, board.source(s), visit);
-}
-
 // Steps of the port that were begun after this one.
 int count_later(const Board& board, const PortRecord& port, const SlotRecord& slot) {
     int later = 0;
-    each_slot(board, port, [&](int, const SlotRecord& other) { later += other.state != SlotState::free && other.stamp > slot.stamp; });
+    for (const SlotRecord& other : slots_of(board, port)) later += other.state != SlotState::free && other.stamp > slot.stamp;
     return later;
 }
 
 // Ranks that have not come to the step yet, but may: one that has written in another one, until two later ones are begun.
 bool awaits_ranks(const Board& board, const PortRecord& port, const SlotRecord& slot, int later) {
     bool any_published = false;
-    for (int s = port.first_source; s < port.first_source + port.sources; ++s)
-        any_published = any_published || board.source(s).next_sequence > board.source(s).first_sequence;
+    for (const SourceRecord& source : sources_of(board, port)) any_published = any_published || source.next_sequence > source.first_sequence;
     if (later >= 2) return false;
-    for (int s = port.first_source; s < port.first_source + port.sources; ++s) {
-        const SourceRecord& source = board.source(s);
+    for (const SourceRecord& source : sources_of(board, port)) {
         if (source.set_turn >= slot.stamp) continue;
         if (source.set_turn == 0 ? !any_published : !board.is_over(source.set_writer)) return true;
     }
@@ -52,8 +45,9 @@ bool is_complete(const Board& board, const PortRecord& port, int index) {
 // The source's step that is to be published next, the one that was begun first; those that closes complete do not wait for each other. -1: there is none.
 int find_next(const Board& board, const PortRecord& port, const SourceRecord& source) {
     int found = -1;
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-        if (board.slot(k).state != SlotState::resting || (found >= 0 && board.slot(k).stamp >= board.slot(found).stamp)) continue;
+    for (const SlotRecord& slot : slots_of(board, source)) {
+        if (slot.state != SlotState::resting || (found >= 0 && slot.stamp >= board.slot(found).stamp)) continue;
+        const int k = board.index(slot);
         if (port.habits.publish != Publish::close || is_complete(board, port, k)) found = k;
     }
     return found >= 0 && is_complete(board, port, found) ? found : -1;
@@ -83,13 +77,13 @@ uint64_t bytes_of(const Board& board, int slot, uint64_t stamp) {
 void publish_complete(const Process& p, int outport) {
     const Board& board = p.board;
     const PortRecord& port = board.port(outport);
-    for (int s = port.first_source; s < port.first_source + port.sources; ++s) {
+    for (const SourceRecord& source : sources_of(board, port)) {
         for (;;) {
             int index;
             uint64_t stamp = 0;
             {
                 Board::Lock lock(board);
-                index = find_next(board, port, board.source(s));
+                index = find_next(board, port, source);
                 if (index < 0) break;
                 stamp = board.slot(index).stamp;
             }

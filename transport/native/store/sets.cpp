@@ -83,8 +83,7 @@ void keep_read(const Process& p, const Match& match, StepFile* file) {
 bool find_on_disk(const Process& p, const Match& match, const char* rest, Place* place) {
     const PortRecord& inport = p.board.port(match.inport);
     if (!inport.habits.on_disk) return false;
-    for (int k = 0; k < inport.links; ++k) {
-        const PortRecord& out = p.board.port(p.board.channel(p.board.link(inport, k)).outport);
+    for (const PortRecord& out : outports_of(p.board, inport)) {
         if (!out.begun) continue;
         const std::string folder = is_list(out) ? out.begun_in : std::string(out.begun_in) + "/" + last_components(match.name, 1);
         const std::string file = is_list(out) ? folder + "/" + rest : folder;
@@ -172,9 +171,8 @@ enum class Like { nothing, folder, file };
 
 // Could this component of a path be the name of a folder that is a step, or the last one that of a file of several?
 Like like_port(const Process& p, const char* component, bool is_last) {
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || !port.habits.is_set) continue;
+    for (const PortRecord& port : ports_of(p)) {
+        if (!port.habits.is_set) continue;
         if (is_list(port) ? is_last && is_listed(port, component) : glob_match(last_components(port.pattern, 1), component))
             return is_list(port) ? Like::file : Like::folder;
     }
@@ -238,8 +236,8 @@ bool any() {
         const Process& p = process();
         if (!p.context.active) return false;
         known = Known::none;
-        for (int i = p.first_port; i < p.last_port; ++i)
-            if (p.board.port(i).task == p.context.task && p.board.port(i).habits.is_set) known = Known::some;
+        for (const PortRecord& port : ports_of(p))
+            if (port.habits.is_set) known = Known::some;
         ports = known;
     }
     return known == Known::some;

@@ -176,10 +176,8 @@ struct Around {
 
 // The step that is open and has this place in the order of publication; nullptr: it is none of this run.
 const SlotRecord* find_published(const Board& board, uint64_t published) {
-    for (int k = 0; k < board.head().slots; ++k) {
-        const SlotRecord& slot = board.slot(k);
+    for (const SlotRecord& slot : slots_of(board))
         if (slot.state == SlotState::published && slot.published_stamp == published) return &slot;
-    }
     return nullptr;
 }
 
@@ -189,24 +187,21 @@ Around find_around(const Board& board, int index, int reader, const char* name, 
     const auto stamp_of = [&](int slot) { return board.slot(slot).published_stamp; };
     Around found;
     found.is_exact = !from || from->origin.stamp == 0;
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
+    for (const ChannelRecord& channel : channels_of(board, inport)) {
         if (reader >= channel.readers) continue;
-        const PortRecord& out = board.port(channel.outport);
         found.behind = found.behind || (from && queue::is_behind(board, channel.outport, *from));
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            queue::each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
-                if (!queue::on_channel(board, slot, channel) || !(in_order(inport) || means(inport, name, slot.name))) return;
-                const bool before = queue::is_before(board, slot, from, published);
-                if (before && (found.before < 0 || stamp_of(k) > stamp_of(found.before))) {
-                    found.before = k;
-                    found.before_link = link;
-                }
-                if (!before && (found.after < 0 || stamp_of(k) < stamp_of(found.after))) {
-                    found.after = k;
-                    found.after_link = link;
-                }
-            });
+        for (const SlotRecord& slot : steps_of(board, channel)) {
+            if (!(in_order(inport) || means(inport, name, slot.name))) continue;
+            const bool before = queue::is_before(board, slot, from, published);
+            if (before && (found.before < 0 || slot.published_stamp > stamp_of(found.before))) {
+                found.before = board.index(slot);
+                found.before_link = channel.link;
+            }
+            if (!before && (found.after < 0 || slot.published_stamp < stamp_of(found.after))) {
+                found.after = board.index(slot);
+                found.after_link = channel.link;
+            }
+        }
     }
     return found;
 }
@@ -218,7 +213,7 @@ void take_up_to(const Board& board, int index, int reader, const char* name, int
         const SlotRecord& record = board.slot(slot);
         const SourceRecord& source = board.source(record.source);
         const ChannelRecord& channel = board.channel(board.link(board.port(index), link));
-        const bool unread = board.mark(channel, queue::place_in_port(board, source), reader).next <= record.sequence;
+        const bool unread = board.mark(channel, source.rank, reader).next <= record.sequence;
         if (unread) queue::take(board, index, reader, {slot, link, true});
         return;
     }

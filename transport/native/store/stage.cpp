@@ -113,7 +113,7 @@ bool is_next(const Process& p, const Match& match) {
     if (found.slot < 0 || !found.unread) return false;
     const ChannelRecord& channel = p.board.channel(p.board.link(p.board.port(match.inport), found.link));
     const SlotRecord& slot = p.board.slot(found.slot);
-    return !queue::is_had(p.board, channel, queue::place_in_port(p.board, p.board.source(slot.source)), slot);
+    return !queue::is_had(p.board, channel, p.board.source(slot.source).rank, slot);
 }
 
 // Has the task a file of the name that the program means? Call with the lock held.
@@ -132,8 +132,8 @@ bool has_own(const Process& p, const Match& match, Purpose purpose) {
 bool is_passed_on(const Process& p, const Match& match) {
     const PortRecord& out = p.board.port(match.outport);
     if (in_order(p.board.port(match.inport)) || find_unfinished(p, match) >= 0 || is_next(p, match)) return false;
-    for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-        if (queue::in_history(p.board, p.board.source(s), match.name, static_cast<int>(out.components))) return true;
+    for (const SourceRecord& source : sources_of(p.board, out))
+        if (queue::in_history(p.board, source, match.name, static_cast<int>(out.components))) return true;
     return false;
 }
 
@@ -255,32 +255,29 @@ void decide(Process& p, Match* match, Purpose purpose) {
 
 bool passes_on(const Match& match) {
     const Process& p = process();
-    for (int i = p.first_port; i < p.last_port && match.inport >= 0; ++i) {
-        const PortRecord& out = p.board.port(i);
-        if (out.task == p.context.task && out.habits.passes_on && strcmp(out.pattern, p.board.port(match.inport).pattern) == 0) return true;
-    }
+    if (match.inport < 0) return false;
+    for (const PortRecord& out : ports_of(p))
+        if (out.habits.passes_on && strcmp(out.pattern, p.board.port(match.inport).pattern) == 0) return true;
     return false;
 }
 
 void note_opened(const Process& p, const Match& match, const StepFile* file) {
     const PortRecord& port = p.board.port(match.outport);
     if (!port.habits.passes_on || unopened.remove(file->identity())) return;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& inport = p.board.port(i);
-        if (inport.task != p.context.task || inport.direction != Direction::in || !in_order(inport) || strcmp(inport.pattern, port.pattern) != 0) continue;
+    for (const PortRecord& inport : ports_of(p, Direction::in)) {
+        if (!in_order(inport) || strcmp(inport.pattern, port.pattern) != 0) continue;
+        const int index = p.board.index(inport);
         Board::Lock lock(p.board);
-        const queue::Found found = queue::find(p.board, i, p.context.rank, match.name);  // one open more of the same step
-        if (found.slot >= 0 && !found.unread) queue::take(p.board, i, p.context.rank, found);
+        const queue::Found found = queue::find(p.board, index, p.context.rank, match.name);  // one open more of the same step
+        if (found.slot >= 0 && !found.unread) queue::take(p.board, index, p.context.rank, found);
     }
 }
 
 namespace {
 
 void pass_on_if(const Process& p, bool (*is_done)(const SlotRecord& slot)) {
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task == p.context.task && port.habits.passes_on) queue::pass_on(p.board, i, p.context.rank, is_done);
-    }
+    for (const PortRecord& port : ports_of(p))
+        if (port.habits.passes_on) queue::pass_on(p.board, p.board.index(port), p.context.rank, is_done);
 }
 
 int rank_process = 0;  // the one that stands for the rank: as the launcher has started it, or an mpiexec

@@ -54,8 +54,7 @@ int fail(StepFile::State* state, int error) {
 // Is there a step whose end will free memory: published and still wanted, or being written by a rank that does not itself
 // wait for memory?
 bool others_will_free(const Process& p, int port) {
-    for (int s = 0; s < p.board.head().slots; ++s) {
-        const SlotRecord& slot = p.board.slot(s);
+    for (const SlotRecord& slot : slots_of(p.board)) {
         if (port >= 0 && p.board.source(slot.source).port != port) continue;
         if (port >= 0 && queue::claimed(p.board, slot)) return true;  // its file on disk is being removed
         if (slot.state == SlotState::published && queue::needed(p.board, slot, true) && !queue::waits_for_series(p.board, slot)) return true;
@@ -66,8 +65,7 @@ bool others_will_free(const Process& p, int port) {
 
 // A step that takes memory until its series is whole, or nullptr.
 const SlotRecord* find_series(const Process& p, int port) {
-    for (int s = 0; s < p.board.head().slots; ++s) {
-        const SlotRecord& slot = p.board.slot(s);
+    for (const SlotRecord& slot : slots_of(p.board)) {
         if (port >= 0 && p.board.source(slot.source).port != port) continue;
         if (slot.state == SlotState::published && queue::waits_for_series(p.board, slot)) return &slot;
     }

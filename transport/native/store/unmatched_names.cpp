@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/patterns.hpp"
+#include "queue/stand_in.hpp"
 
 namespace wilkins {
 
@@ -31,16 +32,12 @@ size_t letters_of(const char* name, char (&out)[kLetters]) {
     return n;
 }
 
-const char* names_of(const PortRecord& port) { return port.stand_in == StandIn::given ? port.stands : port.pattern; }
-
 bool may_be_meant(const Process& p, const char* last) {
     const char* const suffix = suffix_of(last);
     for (const char* usual : kSuffixes)
         if (*suffix == *usual && strcmp(suffix, usual) == 0) return true;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task) continue;
-        const char* const wanted = last_components(names_of(port), 1);
+    for (const PortRecord& port : ports_of(p)) {
+        const char* const wanted = last_components(own_pattern(port).text, 1);
         const char* const its = suffix_of(wanted);
         if ((*its && !has_wildcard(its) && strcmp(suffix, its) == 0) || alike(wanted, last)) return true;
     }

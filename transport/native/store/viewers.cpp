@@ -54,8 +54,8 @@ namespace {
 
 // Where no program has a descriptor of a step, none can be sent from, and the kernel need not be asked.
 bool is_any_in_view(const Board& board) {
-    for (int s = 0; s < board.head().slots; ++s)
-        if (board.slot(s).viewed.load()) return true;
+    for (const SlotRecord& slot : slots_of(board))
+        if (slot.viewed.load()) return true;
     return false;
 }
 
@@ -77,8 +77,8 @@ void note_sent(const void* address) {
     if (!p.context.active) return;
     Mapping mapping;
     if (const int slot = p.arenas->find(address, &mapping); slot >= 0) p.board.slot(slot).sent.store(1);
-    for (int s = 0; s < p.board.head().slots; ++s)
-        if (p.board.slot(s).viewed.load()) p.board.slot(s).sent.store(1);
+    for (SlotRecord& slot : slots_of(p.board))
+        if (slot.viewed.load()) slot.sent.store(1);
 }
 
 namespace {
@@ -140,8 +140,8 @@ bool has_threads(long pid) {
 }
 
 bool waits(const Board& board, long pid) {
-    for (int r = 0; r < board.head().ranks; ++r)
-        for (const WaitRecord& wait : board.rank(r).waits)
+    for (const RankRecord& rank : ranks_of(board))
+        for (const WaitRecord& wait : rank.waits)
             if (wait.what != WaitFor::nothing && wait.pid == pid) return true;
     return pid == getpid();
 }

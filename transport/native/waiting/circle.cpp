@@ -35,23 +35,22 @@ std::vector<Full> full_channels(const Board& board, Waiting& waiting, const std:
             if (wait.what == WaitFor::data || waiting.survey().is_over(wait.process)) return;
             std::vector<int> full;
             if (wait.what == WaitFor::room) full = waiting.survey().full_channels(rank, wait);
-            const PortRecord& port = board.port(wait.port);
-            for (int k = 0; full.empty() && k < port.links; ++k) found.push_back({r, board.link(port, k), false});
             for (const int channel : full) found.push_back({r, channel, true});
+            if (!full.empty()) return;
+            for (const ChannelRecord& channel : channels_of(board, board.port(wait.port))) found.push_back({r, board.index(channel), false});
         });
     }
     return found;
 }
 
 const SourceRecord& source_of(const Board& board, const Full& full) {
-    return board.source(board.port(board.channel(full.channel).outport).first_source + board.rank(full.rank).rank);
+    return board.source(board.port(board.channel(full.channel).outport), board.rank(full.rank).rank);
 }
 
 // Of the memory that the port may take, what steps have that go for want of it (see store/reclaim.cpp).
 uint64_t can_give_back(const Board& board, int port) {
     uint64_t bytes = 0;
-    for (int s = 0; s < board.head().slots; ++s) {
-        const SlotRecord& slot = board.slot(s);
+    for (const SlotRecord& slot : slots_of(board)) {
         if (slot.accounted == 0 || board.source(slot.source).port != port || slot.viewed.load()) continue;
         if (!queue::is_attached(slot) && !queue::claimed(board, slot) && !queue::needed(board, slot, true)) bytes += slot.accounted;
     }
@@ -63,7 +62,7 @@ bool has_memory(const Board& board, const SourceRecord& source) {
     const PortRecord& port = board.port(source.port);
     if (port.habits.mode == Mode::file) return true;
     uint64_t largest = 0;
-    queue::each_slot(board, source, [&](int, const SlotRecord& slot) { largest = std::max<uint64_t>(largest, slot.reserved.load()); });
+    for (const SlotRecord& slot : slots_of(board, source)) largest = std::max<uint64_t>(largest, slot.reserved.load());
     if (port.cap && port.used + largest > port.cap && port.used + largest > port.cap + can_give_back(board, source.port)) return false;
     struct statvfs fs;
     return statvfs(board.folder(), &fs) == 0 && largest <= static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 2;
@@ -107,15 +106,6 @@ bool waits_for_data(const Board& board, const std::vector<int>& circle, int task
     });
 }
 
-// Has a rank of the task the step open? Then it reads it, or is going to.
-bool holds_it(const Board& board, int task, int slot) {
-    const TaskRecord& record = board.task(task);
-    if (board.slot(slot).holds == 0) return false;
-    for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r)
-        if (queue::holds(board, r, slot)) return true;
-    return false;
-}
-
 // The step to let go: the oldest that a rank is waiting past, without any of its task having had it; else one that some have had.
 struct Loss {
     int channel = -1;
@@ -133,19 +123,19 @@ Loss find_loss(const Board& board, const std::vector<Full>& channels, const std:
         if (in_order(inport) || !waits_for_data(board, circle, inport.task)) continue;
         // Memory is the port's: any of its sources may have a step to let go.
         const PortRecord& outport = board.port(channel.outport);
-        const int first = full.by_count ? queue::place_in_port(board, source_of(board, full)) : 0;
+        const int first = full.by_count ? source_of(board, full).rank : 0;
         const int last = full.by_count ? first : outport.sources - 1;
         for (int s = first; s <= last; ++s)
-            queue::each_slot(board, board.source(outport.first_source + s), [&](int k, const SlotRecord& slot) {
-                if (!queue::on_channel(board, slot, channel) || holds_it(board, inport.task, k)) return;
+            for (const SlotRecord& slot : steps_of(board, channel, board.source(outport, s))) {
+                if (queue::is_held_in(board, inport.task, board.index(slot))) continue;  // it is read, or going to be
                 const bool had = queue::is_had(board, channel, s, slot);
                 bool done = had;
                 for (int r = 0; r < channel.readers && done; ++r) done = queue::is_past(board, channel, s, r, slot);
-                if (done) return;
+                if (done) continue;
                 const bool better = found.slot < 0 || (found.had && !had) ||
                                     (found.had == had && slot.published_stamp < board.slot(found.slot).published_stamp);
-                if (better) found = {full.channel, k, had, -1, nullptr};
-            });
+                if (better) found = {full.channel, board.index(slot), had, -1, nullptr};
+            }
     }
     if (found.slot < 0) return found;
     for (const int r : circle)
@@ -160,7 +150,7 @@ void let_go(const Board& board, const Loss& loss) {
     const SlotRecord& slot = board.slot(loss.slot);
     const RankRecord& rank = board.rank(loss.waits);
     const TaskRecord& task = board.task(inport.task);
-    const int s = queue::place_in_port(board, board.source(slot.source));
+    const int s = board.source(slot.source).rank;
     if (loss.had) {
         for (int r = 0; r < channel.readers; ++r)
             if (!queue::is_done(board, channel, s, r, slot)) board.had(slot, channel, r) = kLeft;
@@ -267,7 +257,7 @@ void relieve(const Board& board, const Relief& relief, const std::vector<int>& c
     if (relief.common >= 0) {
         PortRecord& inport = board.port(relief.common);
         inport.in_common = 0;
-        for (int k = 0; k < inport.links; ++k) board.ring(board.channel(board.link(inport, k)).outport);
+        for (const ChannelRecord& channel : channels_of(board, inport)) board.ring(channel.outport);
         return;
     }
     // First whoever looks is told that nothing is there.
@@ -312,10 +302,8 @@ private:
 // With all ranks that list in vain, of which none need be at it just now: what they may do else is not held up by a longer queue.
 bool stretch_for_polls(const Board& board) {
     std::list<AsIfWaiting> polls;
-    for (int r = 0; r < board.head().ranks; ++r) {
-        RankRecord& rank = board.rank(r);
-        if (!is_waiting(board, rank) && lists_in_vain(rank) && !in_order(board.port(rank.vain.port))) polls.emplace_back(board, r, rank.vain.port);
-    }
+    for (RankRecord& rank : ranks_of(board))
+        if (!is_waiting(board, rank) && lists_in_vain(rank) && !in_order(board.port(rank.vain.port))) polls.emplace_back(board, board.index(rank), rank.vain.port);
     return stretch(board, Waits::threads);
 }
 
@@ -361,8 +349,8 @@ namespace {
 
 std::vector<int> all_waiting(const Board& board) {
     std::vector<int> all;
-    for (int r = 0; r < board.head().ranks; ++r)
-        if (is_waiting(board, board.rank(r))) all.push_back(r);
+    for (const RankRecord& rank : ranks_of(board))
+        if (is_waiting(board, rank)) all.push_back(board.index(rank));
     return all;
 }
 
@@ -423,12 +411,12 @@ std::string find_doubtful(const Board& board) {
     const std::string told = waiting.told();
     if (told.empty() || find_stretch(board, waiting) >= 0) return "";
     std::string text;
-    for (int r = 0; r < board.head().ranks; ++r) {
+    for (const RankRecord& rank : ranks_of(board)) {
+        const int r = board.index(rank);
         if (!waiting.hopeless(r)) continue;
         std::string who = unsure_thread(board, r);
-        if (who.empty() && board.task(board.rank(r).task).state == TaskState::running && !is_waiting(board, board.rank(r)) && !leaves(board, r) && !is_among_ranks(board, r, kAmongNs)) who = "its program";
+        if (who.empty() && board.task(rank.task).state == TaskState::running && !is_waiting(board, rank) && !leaves(board, r) && !is_among_ranks(board, r, kAmongNs)) who = "its program";
         if (who.empty()) continue;
-        const RankRecord& rank = board.rank(r);
         text += (text.empty() ? "" : "; ") + who + " (task '" + board.task(rank.task).name + "' rank " + std::to_string(rank.rank) + ") is not known to wait";
     }
     return text.empty() ? "" : told + "; " + text;

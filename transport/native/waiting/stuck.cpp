@@ -8,11 +8,20 @@
 #include <utility>
 #include <vector>
 
+#include "board/ranges.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
 #include "waiting/circle.hpp"
 
 namespace wilkins {
+
+namespace {
+
+bool waits_at_all(const RankRecord& rank) {
+    return std::any_of(std::begin(rank.waits), std::end(rank.waits), [](const WaitRecord& wait) { return wait.what != WaitFor::nothing; });
+}
+
+}  // namespace
 
 // A process that died in a wait waits no more; its task may go on with other programs.
 bool Waiting::waits(int rank) {
@@ -32,12 +41,9 @@ bool Waiting::is_among(int rank) const {
     const RankRecord& record = board_.rank(rank);
     const TaskRecord& task = board_.task(record.task);
     if (task.state != TaskState::running || task.nprocs < 2) return false;
-    for (const WaitRecord& wait : record.waits)
-        if (wait.what != WaitFor::nothing) return false;
-    bool waits = false;
-    for (int r = task.first_rank; r < task.first_rank + task.nprocs && !waits; ++r)
-        waits = std::any_of(std::begin(board_.rank(r).waits), std::end(board_.rank(r).waits), [](const WaitRecord& wait) { return wait.what != WaitFor::nothing; });
-    if (!waits) return false;
+    if (waits_at_all(record)) return false;
+    const Row<RankRecord> ranks = ranks_of(board_, task);
+    if (std::none_of(ranks.begin(), ranks.end(), waits_at_all)) return false;
     if (who_ == Waits::tasks) return true;
     return is_among_ranks(board_, rank, who_ == Waits::known ? kAmongNs : 0) && (who_ != Waits::known || !is_unsure(board_, rank));
 }
@@ -52,10 +58,9 @@ std::vector<Ranks> Waiting::others(int rank) const {
 
 // The ranks of the task that do not leave.
 std::vector<Ranks> Waiting::staying(int task) const {
-    const TaskRecord& record = board_.task(task);
     std::vector<Ranks> found;
-    for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r)
-        if (!leaves(r)) found.push_back({r, r});
+    for (const RankRecord& rank : ranks_of(board_, board_.task(task)))
+        if (const int r = board_.index(rank); !leaves(r)) found.push_back({r, r});
     return found;
 }
 
@@ -75,11 +80,9 @@ bool Waiting::follows(int rank) const {
 
 std::vector<Ranks> Waiting::started() const {
     std::vector<Ranks> found;
-    for (int t = 0; t < board_.head().tasks; ++t) {
-        const TaskRecord& task = board_.task(t);
+    for (const TaskRecord& task : tasks_of(board_))
         if (task.state != TaskState::ended && !(task.follows && task.state == TaskState::pending))
             found.push_back({task.first_rank, task.first_rank + task.nprocs - 1});
-    }
     return found;
 }
 
@@ -159,19 +162,19 @@ void Waiting::enter(size_t wait, const Ranks& ranks) {
 }
 
 bool is_kept_for_others(const Board& board) {
-    for (int s = 0; s < board.head().slots; ++s)
-        if (board.slot(s).kept_for > 0) return true;
+    for (const SlotRecord& slot : slots_of(board))
+        if (slot.kept_for > 0) return true;
     return false;
 }
 
 // Has a producer of the in-port left a file to other processes, which write it, or from which the launcher takes it when they long have not?
 bool is_left_to_others(const Board& board, int inport) {
-    for (int s = 0; s < board.head().slots && board.head().leaves.load(); ++s) {
-        const SlotRecord& slot = board.slot(s);
+    if (!board.head().leaves.load()) return false;
+    for (const SlotRecord& slot : slots_of(board)) {
         if (slot.state != SlotState::writing || !slot.inherited.load()) continue;
         const PortRecord& out = board.port(board.source(slot.source).port);
-        for (int k = 0; k < out.links; ++k)
-            if (board.channel(board.link(out, k)).inport == inport) return true;
+        for (const ChannelRecord& channel : channels_of(board, out))
+            if (channel.inport == inport) return true;
     }
     return false;
 }

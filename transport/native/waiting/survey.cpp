@@ -26,8 +26,8 @@ std::vector<Ranks> joined(std::vector<int>& ranks) {
 
 Survey::Survey(const Board& board)
     : board_(board), opened_(static_cast<size_t>(board.head().ports)) {
-    for (int r = 0; r < board.head().ranks; ++r)
-        queue::each_hold(board, r, [&](int32_t held, uint32_t process) { holds_.push_back({held, r, process}); });
+    for (RankRecord& rank : ranks_of(board))
+        queue::each_hold(board, rank, [&](int32_t held, uint32_t process) { holds_.push_back({held, board.index(rank), process}); });
     std::stable_sort(holds_.begin(), holds_.end(), [](const Hold& one, const Hold& other) { return one.slot < other.slot; });
 }
 
@@ -43,12 +43,10 @@ const std::vector<char>& Survey::opened(int inport) {
     if (known) return *known;
     const PortRecord& port = board_.port(inport);
     known.emplace(static_cast<size_t>(board_.task(port.task).nprocs));
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board_.channel(board_.link(port, k));
-        for (int s = 0; s < board_.port(channel.outport).sources; ++s)
+    for (const ChannelRecord& channel : channels_of(board_, port))
+        for (const SourceRecord& source : sources_of(board_, channel))
             for (int r = 0; r < channel.readers; ++r)
-                if (board_.mark(channel, s, r).opened > 0) (*known)[static_cast<size_t>(r)] = 1;
-    }
+                if (board_.mark(channel, source.rank, r).opened > 0) (*known)[static_cast<size_t>(r)] = 1;
     return *known;
 }
 
@@ -62,8 +60,8 @@ uint64_t Survey::queued(int index) {
     const ChannelRecord& channel = board_.channel(index);
     if (!queue::alive(board_, channel)) return 0;
     uint64_t found = 0;
-    for (int s = 0; s < board_.port(channel.outport).sources; ++s)
-        found += static_cast<uint64_t>(queue::count_queued(board_, channel, s, [&](int reader) { return stands_by(index, reader); }).waiting);
+    for (const SourceRecord& source : sources_of(board_, channel))
+        found += static_cast<uint64_t>(queue::count_queued(board_, channel, source.rank, [&](int reader) { return stands_by(index, reader); }).waiting);
     return found;
 }
 
@@ -72,10 +70,10 @@ std::string Survey::next(int index) {
     if (!queue::alive(board_, channel)) return "";
     const bool ordered = in_order(board_.port(channel.inport));
     const SlotRecord* first = nullptr;
-    for (int s = 0; s < board_.port(channel.outport).sources; ++s)
-        queue::each_queued(board_, channel, s, [&](int reader) { return stands_by(index, reader); },
+    for (const SourceRecord& source : sources_of(board_, channel))
+        queue::each_queued(board_, channel, source.rank, [&](int reader) { return stands_by(index, reader); },
                            [&](const SlotRecord& slot) {
-                               if (!ordered && queue::is_had(board_, channel, s, slot)) return;
+                               if (!ordered && queue::is_had(board_, channel, source.rank, slot)) return;
                                if (!first || slot.published_stamp < first->published_stamp) first = &slot;
                            });
     return first ? first->name : "";
@@ -104,13 +102,13 @@ bool Survey::full(int index, int source, const char* name) {
 std::vector<int> Survey::full_channels(const RankRecord& rank, const WaitRecord& wait) {
     std::vector<int> found;
     const PortRecord& port = board_.port(wait.port);
-    for (int k = 0; k < port.links; ++k)
-        if (full(board_.link(port, k), rank.rank, wait.name)) found.push_back(board_.link(port, k));
+    for (const ChannelRecord& channel : channels_of(board_, port))
+        if (full(board_.index(channel), rank.rank, wait.name)) found.push_back(board_.index(channel));
     return found;
 }
 
 bool Survey::needed(const SlotRecord& slot) {
-    return queue::needed_by(board_, slot, true, [this](int index, int reader) { return stands_by(index, reader); });
+    return queue::needed_by(board_, slot, true, [this](const ChannelRecord& channel, int reader) { return stands_by(board_.index(channel), reader); });
 }
 
 template <class Visit>
@@ -133,14 +131,12 @@ void Survey::add_blockers(int index, int source, std::vector<int>& to) {
     uint64_t low = UINT64_MAX;  // in order, only those that are farthest behind
     for (int r = 0; r < channel.readers; ++r)
         if (!stands_by(index, r)) low = std::min(low, board_.mark(channel, source, r).next);
-    const SourceRecord& record = board_.source(board_.port(channel.outport).first_source + source);
+    const SourceRecord& record = board_.source(board_.port(channel.outport), source);
     for (int r = 0; r < channel.readers; ++r) {
         if (stands_by(index, r)) continue;
         bool blocks = in_order(inport) && board_.mark(channel, source, r).next == low;
         if (!in_order(inport))
-            queue::each_slot(board_, record, [&](int, const SlotRecord& slot) {
-                blocks = blocks || (queue::on_channel(board_, slot, channel) && !queue::is_done(board_, channel, source, r, slot));
-            });
+            for (const SlotRecord& slot : steps_of(board_, channel, record)) blocks = blocks || !queue::is_done(board_, channel, source, r, slot);
         if (blocks) to.push_back(board_.task(inport.task).first_rank + r);
     }
 }
@@ -153,14 +149,12 @@ void Survey::add_users(int index, std::vector<int>& to) {
     if (slot.state != SlotState::published) return;
     const SourceRecord& source = board_.source(slot.source);
     const PortRecord& port = board_.port(source.port);
-    for (int k = 0; k < port.links; ++k) {
-        const int link = board_.link(port, k);
-        const ChannelRecord& channel = board_.channel(link);
+    for (const ChannelRecord& channel : channels_of(board_, port)) {
         if (!board_.on(slot, channel.place)) continue;
         const TaskRecord& reader = board_.task(board_.port(channel.inport).task);
         for (int r = 0; r < channel.readers; ++r)
             if (board_.mark(channel, source.rank, r).last == slot.sequence + 1 ||
-                (!stands_by(link, r) && !queue::is_done(board_, channel, source.rank, r, slot)))
+                (!stands_by(board_.index(channel), r) && !queue::is_done(board_, channel, source.rank, r, slot)))
                 to.push_back(reader.first_rank + r);
     }
 }
@@ -169,9 +163,10 @@ void Survey::add_users(int index, std::vector<int>& to) {
 std::vector<int> Survey::users_of_source(int source) {
     std::vector<int> users;
     const SourceRecord& record = board_.source(source);
-    for (int s = record.first_slot; s < record.first_slot + record.slots; ++s) {
-        if (held_by_dead(s) || (!needed(board_.slot(s)) && !queue::is_attached(board_.slot(s)))) return {};
-        add_users(s, users);
+    for (const SlotRecord& slot : slots_of(board_, record)) {
+        const int index = board_.index(slot);
+        if (held_by_dead(index) || (!needed(slot) && !queue::is_attached(slot))) return {};
+        add_users(index, users);
     }
     return users;
 }
@@ -179,12 +174,12 @@ std::vector<int> Survey::users_of_source(int source) {
 void Survey::find_users_of_memory() {
     has_users_ = true;
     users_.resize(static_cast<size_t>(board_.head().ranks));
-    for (int s = 0; s < board_.head().slots; ++s) {
-        const SlotRecord& slot = board_.slot(s);
-        if (held_by_dead(s)) held_by_dead_.push_back(s);
+    for (const SlotRecord& slot : slots_of(board_)) {
+        const int index = board_.index(slot);
+        if (held_by_dead(index)) held_by_dead_.push_back(index);
         else if (!needed(slot) && !queue::is_attached(slot)) continue;
         std::vector<int> users;
-        add_users(s, users);
+        add_users(index, users);
         for (const int rank : users) ++users_[static_cast<size_t>(rank)];
         if (!queue::unfinished(slot)) continue;
         auto& own = users_of_own_[slot.writer];
@@ -210,8 +205,8 @@ std::vector<int> Survey::users_of_memory(int index) {
 std::vector<Ranks> Survey::producers(int inport) const {
     std::vector<Ranks> found;
     const PortRecord& port = board_.port(inport);
-    for (int k = 0; k < port.links; ++k) {
-        const TaskRecord& task = board_.task(board_.port(board_.channel(board_.link(port, k)).outport).task);
+    for (const PortRecord& out : outports_of(board_, port)) {
+        const TaskRecord& task = board_.task(out.task);
         if (task.nprocs > 0) found.push_back({task.first_rank, task.first_rank + task.nprocs - 1});
     }
     return found;

@@ -7,6 +7,13 @@ namespace wilkins {
 
 inline constexpr int kNap = 1000;  // ms a wait sleeps at most before it looks again
 
+// How long to sleep between looks at what no bell tells of: longer and longer.
+struct Pause {
+    static constexpr int kLongest = 250;
+    int length = 10;  // ms
+    void grow() { length = length < kLongest / 2 ? 2 * length : kLongest; }
+};
+
 // One sleep until the port's bell rings, with the lock released. Returns 0, or EINTR if the run was stopped or a signal handler of the
 // program raised.
 int nap(Process& process, int port, Board::Lock& lock, int milliseconds = kNap);
