@@ -7,7 +7,6 @@ import ctypes
 import os
 import queue
 import threading
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +18,7 @@ from wilkins.tasks.checkpoint.engine.ring import Ring
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.state.sources import Bytes, Source
 from wilkins.tasks.checkpoint.state.watch import Watch
+from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.layout import Part
 
 Filled = tuple[int, int, Any]
@@ -315,7 +315,7 @@ def digest(memory: memoryview, parts: list[Part]) -> int:
     """CRC-32 of some parts of a block, one after the other, without what lies between them."""
     value = 0
     for part in parts:
-        value = zlib.crc32(memory[part.offset : part.offset + part.length], value)
+        value = crc32(memory[part.offset : part.offset + part.length], value)
     return value
 
 

@@ -6,7 +6,6 @@ import hashlib
 import math
 import queue
 import threading
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from wilkins.tasks.checkpoint.engine.vote import Dissent, compare, explain
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.partners.parity import NodeMemories
 from wilkins.tasks.checkpoint.storage import levels, versions
+from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.clearing import make_room
 from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, blocks, names_of, places, share_bytes, up
@@ -149,7 +149,7 @@ class Flush:
 
     def _write(self, job: Job, path: Path, place: Place) -> dict[str, Any]:
         """Write this rank's stream and index; returns what the others must know."""
-        rank, crc32, votes = self._ranks.rank, [0] * len(job.plan.blocks), [0] * len(job.plan.blocks)
+        rank, digests, votes = self._ranks.rank, [0] * len(job.plan.blocks), [0] * len(job.plan.blocks)
         trouble, stream = "", None
         name, index = f"data-{place.file}.bin", f"index-{rank}.json"
         try:
@@ -157,7 +157,7 @@ class Flush:
                 path.mkdir(mode=0o700, exist_ok=True)
             file = File(path / name, place, job.plan.length)
             try:
-                self._write_blocks(job, file, crc32, votes)
+                self._write_blocks(job, file, digests, votes)
                 file.sync()
             finally:
                 file.close()
@@ -171,7 +171,7 @@ class Flush:
             versions.write_synced(path / index, text)
             sync(path)
             stream = Stream(
-                name, place.offset, job.plan.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()
+                name, place.offset, job.plan.length, tuple(digests), index, len(raw), hashlib.sha256(raw).hexdigest()
             )
         except Exception as error:
             trouble = cannot(error, path)
@@ -184,7 +184,7 @@ class Flush:
         told = [job.votes.get(one, []) for one in range(self._ranks.size)]
         return {"trouble": trouble or job.trouble, "stream": stream, "votes": told}
 
-    def _write_blocks(self, job: Job, file: File, crc32: list[int], votes: list[int]) -> None:
+    def _write_blocks(self, job: Job, file: File, digests: list[int], votes: list[int]) -> None:
         troubles: list[Exception] = []
 
         def work() -> None:
@@ -193,7 +193,7 @@ class Flush:
                 index, slot, _ = found
                 try:
                     if not troubles:
-                        self._write_block(job, file, index, slot, crc32, votes)
+                        self._write_block(job, file, index, slot, digests, votes)
                 except Exception as error:
                     troubles.append(error)
                 finally:
@@ -208,12 +208,12 @@ class Flush:
         if troubles:
             raise troubles[0]
 
-    def _write_block(self, job: Job, file: File, index: int, slot: int, crc32: list[int], votes: list[int]) -> None:
+    def _write_block(self, job: Job, file: File, index: int, slot: int, digests: list[int], votes: list[int]) -> None:
         size, parts = job.block_bytes(index, self._ring.block), job.plan.blocks[index]
         padded = up(size, PAGE)
         clear(self._ring.address(slot), parts, padded)
         view = self._ring.view(slot, padded)
-        crc32[index] = zlib.crc32(view[:size])
+        digests[index] = crc32(view[:size])
         if job.plan.checked:
             votes[index] = digest(view, [part for part in parts if part.array < job.plan.replicas])
         if self._memory is None:

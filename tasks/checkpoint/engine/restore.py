@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,7 +30,7 @@ from wilkins.tasks.checkpoint.state.sources import (
 from wilkins.tasks.checkpoint.state.tree import MISSING, arrays_in, decode, leaves
 from wilkins.tasks.checkpoint.storage.clearing import misnamed
 from wilkins.tasks.checkpoint.storage.contents import Contents, Entry, Index
-from wilkins.tasks.checkpoint.storage.versions import Version, reading, versions
+from wilkins.tasks.checkpoint.storage.versions import Version, versions
 from wilkins.tasks.group import Group, first_trouble
 
 _LOG = logging.getLogger("wilkins.checkpoint")
@@ -122,10 +123,19 @@ def restore(
     for one in reversed(found):
         version, trouble = (one, "") if isinstance(one, Version) else one.fetch()
         with contextlib.ExitStack() as stack:
+            contents, made = None, None
             if version is not None:
-                trouble = first_trouble(ranks.allgather(_hold(version, stack) or _verify(version, ranks)))
-            if version is not None and not trouble:
-                return _load(version, ranks, state, only, tuple(allow_missing), tuple(skipped))
+                try:
+                    contents = stack.enter_context(Contents(version.path))
+                    misnamed(version, contents)
+                    # What is made anew is read before it is known whether all of the version is whole: it is read once.
+                    made = _made(contents, ranks, only) if state is None else None
+                    _verify(contents, ranks)
+                except Damaged as error:
+                    trouble = str(error)
+                trouble = first_trouble(ranks.allgather(trouble))
+            if version is not None and contents is not None and not trouble:
+                return _load(version, contents, ranks, state, only, tuple(allow_missing), tuple(skipped), made)
         if version is not None and any(ranks.allgather(not version.path.exists())):
             # It was pruned since it was listed: who does that has newer ones.
             return restore(
@@ -157,57 +167,60 @@ def read_rank(path: Path, rank: int, only: Sequence[str] | None = None) -> Any:
         return _Loader(contents, rank, contents.ranks, None, only).load()[0]
 
 
-def _hold(version: Version, stack: contextlib.ExitStack) -> str:
-    """Keep it from being pruned until the stack is closed; returns why that cannot be."""
+def _made(contents: Contents, ranks: Group, only: Sequence[str] | None) -> tuple[Any, tuple[str, ...]] | None:
+    """A rank's new state, and what it lacks; None if it cannot be made for another reason than damage.
+
+    Raises:
+        Damaged: what it takes is not what was written.
+    """
     try:
-        stack.enter_context(reading(version.path))
-    except Damaged as error:
-        return str(error)
-    return ""
+        return _Loader(contents, ranks.rank, ranks.size, None, only).load()
+    except Damaged:
+        raise
+    except CheckpointError:
+        return None  # `_load` comes to it again, and all ranks hear of it
 
 
-def _verify(version: Version, ranks: Group) -> str:
-    """Ranks share the reading; returns what is wrong."""
-    try:
-        with Contents(version.path) as contents:
-            misnamed(version, contents)
-            mine = range(ranks.rank, contents.ranks, ranks.size)
-            contents.verify(mine)
-            for rank in mine:
-                contents.index(rank)
-    except Damaged as error:
-        return str(error)
-    return ""
+def _verify(contents: Contents, ranks: Group) -> None:
+    """Verify what was not read yet; ranks share it.
+
+    Raises:
+        Damaged: something is not what was written.
+    """
+    mine = range(ranks.rank, contents.ranks, ranks.size)
+    contents.verify(mine)
+    for rank in mine:
+        contents.index(rank)
 
 
 def _load(
     version: Version,
+    contents: Contents,
     ranks: Group,
     state: Any,
     only: Sequence[str] | None,
     allowed: tuple[str, ...],
     skipped: tuple[str, ...],
+    made: tuple[Any, tuple[str, ...]] | None,
 ) -> Restored:
-    trouble, found, saved = "", None, 0
-    missing: tuple[str, ...] = ()
-    with contextlib.ExitStack() as stack:
+    trouble, loader = "", None
+    found, missing = made or (None, ())
+    try:
+        loader = _Loader(contents, ranks.rank, ranks.size, state, only)
+        trouble = "" if state is None else loader.misfit(allowed)
+    except CheckpointError as error:
+        trouble = str(error)
+    trouble = first_trouble(ranks.allgather(trouble))  # before any rank has changed anything
+    if not trouble and loader is not None:
         try:
-            contents = stack.enter_context(Contents(version.path))
-            saved = contents.ranks
-            loader = _Loader(contents, ranks.rank, ranks.size, state, only)
-            trouble = "" if state is None else loader.misfit(allowed)
+            if made is None:
+                found, missing = loader.load()
         except CheckpointError as error:
             trouble = str(error)
-        trouble = first_trouble(ranks.allgather(trouble))  # before any rank has changed anything
-        if not trouble:
-            try:
-                found, missing = loader.load()
-            except CheckpointError as error:
-                trouble = str(error)
-            trouble = first_trouble(ranks.allgather(trouble))
+        trouble = first_trouble(ranks.allgather(trouble))
     if trouble:
         raise CheckpointError(f"the checkpoint {version.name} cannot be restored: {trouble}")
-    return Restored(version.step, version.path, found, missing, skipped, saved)
+    return Restored(version.step, version.path, found, missing, skipped, contents.ranks)
 
 
 def _by_path(pairs: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
@@ -241,6 +254,10 @@ class _Loader:
             saved = ((key, one) for key, one in leaves(self._index.tree) if isinstance(one, dict) and "array" in one)
             _by_path(saved, "the version")
         self._missing: list[str] = []
+        self._reads: list[tuple[Entry, Bytes]] = []
+        """What is to be read, all at once."""
+        self._later: list[Callable[[], None]] = []
+        """What is to be done then."""
         self._alike: dict[str, bool] = {}
 
     def misfit(self, allowed: tuple[str, ...]) -> str:
@@ -287,7 +304,11 @@ class _Loader:
                 filled[number] = self._new(self._index.entries[number])
             return filled[number]
 
-        return decode(self._index.tree, leaf, self._wanted), tuple(self._missing)
+        state = decode(self._index.tree, leaf, self._wanted)
+        self._contents.read_all(self._reads)
+        for finish in self._later:
+            finish()
+        return state, tuple(self._missing)
 
     def _wanted(self, key: str) -> bool:
         if self._only is None:
@@ -335,7 +356,10 @@ class _Loader:
             fill_box(self._contents, spec.key, spec, _elements(memory, spec, spec.whole), (0,) * len(spec.whole))
             return finished(spec, array)
         array, memory = empty(spec, spec.shape)
-        self._contents.read(entry, memory)
+        if spec.order:  # its axes are put in order when its bytes are there
+            self._contents.read(entry, memory)
+        else:
+            self._reads.append((entry, memory))
         array = finished(spec, array)
         return Shard(array, spec.whole, spec.offsets) if spec.placement == "shard" else array
 
@@ -350,9 +374,9 @@ class _Loader:
         if spec.placement == "shard" and (given.shape, given.offsets) != (spec.shape, spec.offsets):
             fill_box(self._contents, key, spec, _elements(memory, spec, given.shape), given.offsets)
         else:
-            self._contents.read(entry, memory)
+            self._reads.append((entry, memory))
         if direct is None:
-            _copy_back(array, memory, spec, given.shape)
+            self._later.append(partial(_copy_back, array, memory, spec, given.shape))
 
 
 def check_boxes(contents: Contents, key: str, spec: Spec) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.partners.nodes import Nodes
 from wilkins.tasks.checkpoint.state.sources import Bytes
 from wilkins.tasks.checkpoint.storage import erasure, versions
+from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.clearing import damage, has_room
 from wilkins.tasks.checkpoint.storage.erasure import Coder, Partners, spans
 from wilkins.tasks.checkpoint.storage.files import Pace, cannot, tidied
@@ -244,7 +244,7 @@ class _Coding:
         with self._noting():
             for chunk, piece in enumerate(mine):
                 self._reading.read(self._row, chunk * self._group.chunk + begin, piece)
-                self.digests[chunk].append(zlib.crc32(piece.data))
+                self.digests[chunk].append(crc32(piece.data))
         self._pace.wait(sum(map(len, mine)))
         makers = [self._stripes.stripe_of(self._me, chunk) for chunk in range(len(mine))]
         givers = [self._stripes.member_with(self._me, chunk) for chunk in range(len(mine))]
@@ -276,7 +276,7 @@ class _Coding:
         with self._noting():
             for part, piece in enumerate(kept):
                 self._writing.write_at(PARITY, part * self._group.chunk + begin, piece.data)
-                self.digests[self._stripes.data + part].append(zlib.crc32(piece.data))
+                self.digests[self._stripes.data + part].append(crc32(piece.data))
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:

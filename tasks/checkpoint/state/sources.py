@@ -338,6 +338,7 @@ def _dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+@lru_cache
 def torch_dtype(name: str) -> Any:
     """The torch dtype of that name.
 

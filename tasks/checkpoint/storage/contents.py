@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import math
 import os
-import zlib
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,10 +20,17 @@ from wilkins.tasks.checkpoint.errors import Damaged
 from wilkins.tasks.checkpoint.state import checked_json
 from wilkins.tasks.checkpoint.state.sources import Bytes, Spec
 from wilkins.tasks.checkpoint.state.tree import array_paths, check_tree
+from wilkins.tasks.checkpoint.storage.checksum import crc32_of
 from wilkins.tasks.checkpoint.storage.regular_files import open_regular, read_small
 from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream, read_manifest, reading
 
 _SHAPE = checked_json.items(checked_json.whole())
+READERS = 4
+"""Threads that read blocks: storage answers several at once, and cores compare them with their digests."""
+_AT_ONCE_FROM = 1 << 20
+"""Bytes of a block that threads are worth."""
+_DIRECT, _GAP = 100, 4096
+"""So many pieces of a block are read to their places at once, with no more bytes between two."""
 _WIDEST = 16
 """Bytes of an element of torch's, at most."""
 _INDEX = checked_json.record(
@@ -74,6 +82,40 @@ class Index:
     """Number of the entry of each array's path; tied arrays have several paths."""
 
 
+class _Piece(NamedTuple):
+    """Some bytes of a block that are wanted."""
+
+    within: int
+    """Where they begin in it."""
+    to: memoryview
+
+
+def _laid_out(pieces: list[_Piece], size: int) -> list[Any]:
+    """Memory that a whole block of `size` bytes can be read to: its pieces, in order, and what takes the gaps between
+    them. Empty if it is better read to a buffer, and copied."""
+    if not pieces or len(pieces) > _DIRECT:
+        return []
+    found: list[Any] = []
+    end = 0
+    for within, to in [*pieces, _Piece(size, memoryview(b""))]:
+        if not end <= within <= end + _GAP:
+            return []
+        if within > end:
+            found.append(bytearray(within - end))
+        if len(to):
+            found.append(to)
+        end = within + len(to)
+    return found
+
+
+class _Held(threading.local):
+    """The block that a thread has read last, of which more may be wanted."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.held: tuple[int, int] | None = None
+
+
 class Contents:
     """A version, open for reading: nobody prunes it meanwhile. What a link led to is read, though the link moves on.
 
@@ -92,8 +134,9 @@ class Contents:
             raise
         self._files: dict[str, int] = {}
         self._indices: dict[int, Index] = {}
-        self._buffer = bytearray()
-        self._held: tuple[int, int] | None = None
+        self._mine = _Held()
+        self._whole: set[tuple[int, int]] = set()
+        """Blocks that matched their digests when they were read."""
 
     def __enter__(self) -> Contents:
         return self
@@ -133,27 +176,55 @@ class Contents:
         return raw
 
     def verify(self, ranks: Sequence[int] | None = None) -> int:
-        """Compare the streams and indices of some ranks, or of all, with their digests; returns the bytes read."""
+        """Compare the streams and indices of some ranks, or of all, with their digests; returns their bytes.
+
+        What was read before is not read again.
+        """
         total = 0
+        wanted: dict[tuple[int, int], list[_Piece]] = {}
         for rank in range(self.ranks) if ranks is None else ranks:
             stream = self.manifest.streams[rank]
-            total += len(self._index_bytes(stream))
+            total += len(self._index_bytes(stream)) + stream.bytes
             self._open(stream.file)
-            for block in range(len(stream.crc32)):
-                total += len(self._block(rank, block))
+            blocks = [(rank, block) for block in range(len(stream.crc32))]
+            wanted |= {where: [] for where in blocks if where not in self._whole}
+        self._read_blocks(wanted)
         return total
 
     def read(self, entry: Entry, into: Bytes | None = None) -> Bytes:
         """The bytes of an array, in the order of its elements; written to `into` if that is given."""
         data = np.empty(entry.spec.nbytes, np.uint8) if into is None else into
-        if len(data) != entry.stored:
-            raise Damaged(f"{self.path}: {entry.spec.key} has {len(data)} bytes, and {entry.stored} were written")
-        for rank, offset, start, length in entry.parts:
-            for block, within, size in self._cuts(offset, length):
-                held = self._block(rank, block)
-                data[start : start + size] = np.frombuffer(held, np.uint8, size, within)
-                start += size
+        self.read_all([(entry, data)])
         return data
+
+    def read_all(self, arrays: Sequence[tuple[Entry, Bytes]]) -> None:
+        """Write the bytes of arrays to memory, in the order of their elements; each block is read once."""
+        wanted: dict[tuple[int, int], list[_Piece]] = {}
+        for entry, data in arrays:
+            if len(data) != entry.stored:
+                raise Damaged(f"{self.path}: {entry.spec.key} has {len(data)} bytes, and {entry.stored} were written")
+            for rank, offset, start, length in entry.parts:
+                for block, within, size in self._cuts(offset, length):
+                    wanted.setdefault((rank, block), []).append(_Piece(within, data[start : start + size].data))
+                    start += size
+        self._read_blocks(wanted)
+
+    def _read_blocks(self, wanted: Mapping[tuple[int, int], list[_Piece]]) -> None:
+        """Read blocks, by rank and number, and write pieces of them to memory; several at once."""
+        for rank in {rank for rank, _ in wanted}:
+            self._open(self.manifest.streams[rank].file)
+        if len(wanted) <= 1 or self.manifest.block < _AT_ONCE_FROM:
+            for (rank, block), pieces in wanted.items():
+                self._read_block(rank, block, pieces)
+            return
+        with ThreadPoolExecutor(READERS, "checkpoint-read") as threads:
+            # The first error is raised, and the blocks that nobody has begun are left out.
+            reading = [threads.submit(self._read_block, *where, pieces) for where, pieces in wanted.items()]
+            try:
+                for one in reading:
+                    one.result()
+            finally:
+                threads.shutdown(cancel_futures=True)
 
     def _cuts(self, offset: int, length: int) -> Iterator[tuple[int, int, int]]:
         """A range of a stream, cut at its blocks: block, offset within, bytes."""
@@ -163,28 +234,39 @@ class Contents:
             yield block, within, size
             offset, length = offset + size, length - size
 
-    def _block(self, rank: int, block: int) -> memoryview:
-        """A block of a stream, compared with its digest. It is overwritten by the next one."""
+    def _read_block(self, rank: int, block: int, pieces: list[_Piece]) -> None:
+        """Read a block of a stream and compare it with its digest. Pieces of it go to memory: large ones at once."""
         stream = self.manifest.streams[rank]
         begin = block * self.manifest.block
-        descriptor, size = self._open(stream.file), min(self.manifest.block, stream.bytes - begin)
-        if len(self._buffer) < size:
-            self._buffer = bytearray(size)
-        view = memoryview(self._buffer)[:size]
-        if self._held == (rank, block):
-            return view
-        self._held = None
+        size = min(self.manifest.block, stream.bytes - begin)
+        pieces = sorted(pieces, key=lambda piece: piece.within)
+        if direct := _laid_out(pieces, size):
+            self._fill(stream, block, direct, begin, size)
+            self._whole.add((rank, block))
+            return
+        mine = self._mine
+        if mine.held != (rank, block):
+            mine.held = None
+            if len(mine.buffer) < size:
+                mine.buffer = bytearray(size)
+            self._fill(stream, block, [memoryview(mine.buffer)[:size]], begin, size)
+            mine.held = rank, block
+            self._whole.add((rank, block))
+        whole = memoryview(mine.buffer)
+        for within, to in pieces:
+            to[:] = whole[within : within + len(to)]
+
+    def _fill(self, stream: Stream, block: int, views: list[Any], begin: int, size: int) -> None:
+        """Read a block to memory, and compare it with its digest."""
         try:
-            read = os.preadv(descriptor, [view], stream.offset + begin)
-            if read != len(view) or zlib.crc32(view) != stream.crc32[block]:
-                raise Damaged(
-                    f"{self.path / stream.file} is not what was written: bytes {stream.offset + begin} to "
-                    f"{stream.offset + begin + len(view)} do not match their digest"
-                )
+            read = os.preadv(self._files[stream.file], views, stream.offset + begin)
         except OSError as error:
             raise Damaged(f"{self.path / stream.file} cannot be read: {error.strerror}") from error
-        self._held = (rank, block)
-        return view
+        if read != size or crc32_of(views) != stream.crc32[block]:
+            raise Damaged(
+                f"{self.path / stream.file} is not what was written: bytes {stream.offset + begin} to "
+                f"{stream.offset + begin + size} do not match their digest"
+            )
 
     def _open(self, name: str) -> int:
         """A file of streams, of as many bytes as were written."""

@@ -14,7 +14,6 @@ import mmap
 import os
 import shutil
 import stat
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.state import checked_json
 from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.clearing import make_room
 from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, led_by, names_of, places, up
@@ -185,12 +185,12 @@ def copy_stream(source: Path, target: Path, held: Manifest, manifest: Manifest, 
                     raise Damaged(f"{source / stream.file} has not the {held.files[stream.file]} bytes it had")
                 whole = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
             with whole, memoryview(whole) as view:
-                for number, crc32 in enumerate(stream.crc32):
+                for number, written in enumerate(stream.crc32):
                     begin = number * block
                     size = min(block, stream.bytes - begin)
                     at = stream.offset + begin
                     with view[at : at + size] as data:
-                        if zlib.crc32(data) != crc32:
+                        if crc32(data) != written:
                             raise Damaged(
                                 f"bytes {at} to {at + size} of {source / stream.file} do not match their digest"
                             )

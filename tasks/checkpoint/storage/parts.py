@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 from wilkins.tasks.checkpoint.errors import Damaged
 from wilkins.tasks.checkpoint.state import checked_json
 from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.erasure import Stripes, chunk_bytes, spans
 from wilkins.tasks.checkpoint.storage.regular_files import SHEETS, read_small
@@ -202,7 +202,7 @@ class Part:
                     except OSError:
                         found.append((chunk, piece))
                         continue
-                    if zlib.crc32(into.data) != digests[piece]:
+                    if crc32(into.data) != digests[piece]:
                         found.append((chunk, piece))
         finally:
             files.close()

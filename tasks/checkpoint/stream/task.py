@@ -16,7 +16,6 @@ import signal
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from wilkins.tasks.checkpoint.engine.schedule import Schedule, When
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.state.tree import encode
 from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.clearing import make_room, recover
 from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import BLOCK, Place, names_of
@@ -190,13 +190,13 @@ def store(held: Held, folder: Path, filename: str, pace: Pace) -> Path:
     """
     serial, new = versions.begin(folder, held.index)
     try:
-        crc32 = _write(new / filename, held.step, pace)
+        digests = _write(new / filename, held.step, pace)
         program = {"file": filename, "name": held.step.name, "index": held.index, "sequence": held.step.sequence}
         index = json.dumps({"tree": encode(program, lambda *_: None), "arrays": []})
         versions.write_synced(new / "index-0.json", index)
         raw = index.encode()
         digest = hashlib.sha256(raw).hexdigest()
-        stream = Stream(filename, 0, held.step.size, crc32, "index-0.json", len(raw), digest)
+        stream = Stream(filename, 0, held.step.size, digests, "index-0.json", len(raw), digest)
         files = {filename: held.step.size}
         manifest = Manifest(serial, held.index, versions.now(), BLOCK, files, (stream,))
         return versions.commit(new, manifest).path / filename
@@ -208,16 +208,16 @@ def store(held: Held, folder: Path, filename: str, pace: Pace) -> Path:
 def _write(path: Path, step: Bytes, pace: Pace) -> tuple[int, ...]:
     """Write and sync a step's bytes; returns the digest of each block."""
     file = File(path, Place(0, 0), step.size)
-    crc32 = []
+    digests = []
     try:
         with memoryview((ctypes.c_ubyte * step.size).from_address(step.address) if step.size else b"") as view:
             for begin in range(0, step.size, BLOCK):
                 with view[begin : begin + BLOCK].cast("B") as block:
                     pace.wait(len(block))
-                    crc32.append(zlib.crc32(block))
+                    digests.append(crc32(block))
                     file.write(block, begin)
         file.cut(step.size)
         file.sync()
     finally:
         file.close()
-    return tuple(crc32)
+    return tuple(digests)
