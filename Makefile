@@ -22,6 +22,9 @@ PROGRAMS ?= 20000
 HABITS ?= 2000
 STEPWISE_HABITS ?= 100000
 
+# ... and twice so many random states that change right after they are saved.
+CHANGES ?= 2000
+
 # `make test-all` runs one of so many parts of all tests: SHARD=2/4 is the second of four.
 SHARD ?= 1/1
 
@@ -118,6 +121,7 @@ fuzz: $(VENV)/.installed-test
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_matrix.py -k as_on_disk
 	WILKINS_HABITS=$(STEPWISE_HABITS) $(BIN)/python -m pytest tests/reference/test_flow_habits.py -k many
 	WILKINS_FUZZ_HABITS=$(HABITS) $(BIN)/python -m pytest tests/habits/test_random_habits.py
+	WILKINS_FUZZ_CHANGES=$(CHANGES) $(BIN)/python -m pytest tests/checkpoint/test_changes.py -k random
 	WILKINS_FUZZ_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest tests/fidelity/test_random_programs.py
 
 suites: $(VENV)/.installed-test
