@@ -22,7 +22,7 @@ from wilkins.tasks.checkpoint.state.sources import (
     Source,
     Spec,
     address_of,
-    alike,
+    differs,
     frozen,
     in_one_piece,
     source_of,
@@ -315,12 +315,11 @@ def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
         for place in others
         if type(one := arrays[place]) is np.ndarray or (one.is_cpu and not (pinned and one.is_pinned()))
     )
+    here = [place for place in copies if not _on_device(arrays[place])]
     for _ in range(TRIES):
-        again = {place: frozen(arrays[place]) for place in copies if not _on_device(arrays[place])}
-        changing = [place for place, copy in again.items() if not alike(copy, copies[place])]
-        if not (watch.moved() or changing):
+        if not (watch.moved() or any(differs(arrays[place], addresses[place], copies[place]) for place in here)):
             break
-        copies.update(again)
+        copies.update({place: frozen(arrays[place]) for place in here})
     else:
         raise CheckpointError(
             "the state cannot be saved: a thread of the program changes it all the time; let it wait until save returns"

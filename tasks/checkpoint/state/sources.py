@@ -175,11 +175,15 @@ def frozen(array: Any) -> Any:
     return array.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
 
 
-def alike(one: Any, other: Any) -> bool:
-    """Whether two copies that `frozen` made, in main memory, are of the same bytes."""
-    if isinstance(one, bytes):
-        return bool(one == other)
-    return np.array_equal(_raw(one), _raw(other))
+def differs(array: Any, address: int, copy: Any) -> bool:
+    """Whether an array in main memory, at `address`, is other than the copy that `frozen` made of it."""
+    if type(copy) is bytes:
+        return bool(_COMPARE(address, copy, len(copy)))
+    return not np.array_equal(_raw(frozen(array)), _raw(copy))
+
+
+_COMPARE = ctypes.PyDLL(None).memcmp  # with the interpreter's lock, as for the copy
+_COMPARE.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
 
 
 def _raw(array: Any) -> Bytes:
