@@ -77,17 +77,19 @@ def ran(part: Part, folder: Path, *, stand_in: bool) -> dict[str, Any]:
     began = time.monotonic()
     with subprocess.Popen(command, start_new_session=True) as process:
         try:
-            code = process.wait(part.seconds)
+            code, late = process.wait(part.seconds), False
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            code = -1
+            code, late = process.wait(), True
     found: dict[str, Any] = {"seconds": round(time.monotonic() - began, 1), "code": code}
-    if code < 0:
+    if late:
         found["trouble"] = f"ended after {part.seconds} s"
     elif code:
         found["trouble"] = f"exit code {code}"
     if out.exists():
         found |= counted(out) if part.tests else {"measured": json.loads(out.read_text())}
+    if part.tests and not code and not found.get("passed"):
+        found |= {"code": 1, "trouble": "no test was run"}
     return found
 
 
@@ -189,7 +191,8 @@ def main(arguments: Sequence[str]) -> None:
     """Run the parts, print the page and write what was found; exit code 1 if a part failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks gpu", description=__doc__)
     parser.add_argument("--stand-in", action="store_true", help="without a GPU, small")
-    parser.add_argument("--only", nargs="+", help="these parts")
+    names = [one.name for one in parts(stand_in=True)]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="PART", help=f"of these: {', '.join(names)}")
     parser.add_argument("--out", type=Path, required=True, help="where the page goes; the results beside it, as .json")
     options = parser.parse_args(arguments)
     chosen = [one for one in parts(stand_in=options.stand_in) if not options.only or one.name in options.only]

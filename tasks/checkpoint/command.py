@@ -14,8 +14,9 @@ from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.clearing import damage, mend, recover
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.levels import in_memory
+from wilkins.tasks.checkpoint.storage.locks import Lock, reading
 from wilkins.tasks.checkpoint.storage.parts import Part, has_parts, read_part
-from wilkins.tasks.checkpoint.storage.versions import LATEST, Lock, Version, reading
+from wilkins.tasks.checkpoint.storage.versions import LATEST, MANIFEST, Version
 
 
 def _found(folder: Path) -> list[Version]:
@@ -110,7 +111,7 @@ def _explained(version: Version) -> Iterator[None]:
 
 def _read(version: Version) -> tuple[str, bool]:
     try:
-        with reading(version.path):
+        with reading(version.path / MANIFEST):
             if trouble := damage(version):
                 return f"damaged: {trouble}", False
             part = read_part(version.path)
@@ -171,7 +172,7 @@ def exported(
         CheckpointError: see `wilkins.tasks.checkpoint.export`; or the version is a program's own file.
     """
     version = _one(folder, name)
-    with _explained(version), reading(version.path):
+    with _explained(version), reading(version.path / MANIFEST):
         if read_part(version.path).sheet is not None:
             raise CheckpointError(
                 f"{version.name} is in the memory of several nodes, and {folder} has one node's part; let a job with "

@@ -15,6 +15,7 @@ from support import must_run, started_tree, wait_for, write_program
 from wilkins.tasks import checkpoint
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Unsupported
 from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.locks import reading
 
 from .conftest import Opener
 
@@ -123,6 +124,29 @@ os.kill(os.getpid(), signal.SIGKILL)
             assert checkpointer.restore() is not None
 
 
+def test_a_forked_process_closes_nothing_of_its_own(tmp_path: Path) -> None:
+    """It gives its parent's lock up once: the number of that descriptor is soon another file's."""
+    script = write_program(
+        tmp_path / "forks.py",
+        """
+import gc, os, sys
+from wilkins.tasks.checkpoint import Checkpointer
+checkpointer = Checkpointer(sys.argv[1])
+if (child := os.fork()) == 0:
+    mine = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
+    checkpointer._folders.unlock()
+    del checkpointer
+    gc.collect()
+    for one in mine:
+        os.fstat(one)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print("all right")
+""",
+    )
+    assert must_run(tmp_path, sys.executable, script, tmp_path / "versions") == "all right\n"
+
+
 @pytest.mark.parametrize(
     "state",
     [
@@ -168,7 +192,7 @@ def test_a_version_that_is_read_is_pruned_later(opened: Opener) -> None:
     checkpointer = opened(keep=1)
     checkpointer.save(1, {"x": np.ones(3)})
     checkpointer.wait()
-    with versions.reading(versions.versions(checkpointer.folder)[0].path):
+    with reading(versions.versions(checkpointer.folder)[0].path / versions.MANIFEST):
         for step in (2, 3):
             checkpointer.save(step, {"x": np.ones(3)})
             checkpointer.wait()

@@ -15,13 +15,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from programs.same_state import same
 
 from support import MPIEXEC, must_run
+from wilkins.tasks import checkpoint
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.clearing import damage
+
+from .conftest import Opener
 
 pytestmark = pytest.mark.needs(MPIEXEC)
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"
@@ -140,3 +144,34 @@ def same_bytes(path: Path, other: Path) -> bool:
     return files == sorted(one.name for one in path.iterdir()) and all(
         (path / one).is_file() and (path / one).read_bytes() == (other / one).read_bytes() for one in files
     )
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["new", "in place"])
+def test_blocks_that_threads_read_are_compared(opened: Opener, tmp_path: Path, given: bool) -> None:
+    """Large arrays go to their places at once, many small ones by a buffer; what is damaged in any block is found."""
+    checkpointer = opened(block=1 << 20, keep=2)
+    chance = np.random.default_rng(1)
+    state = {f"large {n}": chance.random(300_000) for n in range(4)} | {f"{n}": chance.random(50) for n in range(4000)}
+    for step in (1, 2):
+        state["0"][:] = step
+        checkpointer.save(step, state)
+        checkpointer.wait()
+    target = {name: np.zeros_like(one) for name, one in state.items()} if given else None
+    restored = checkpointer.restore(target)
+    assert restored is not None and restored.step == 2
+    assert all(np.array_equal(restored.state[name], one) for name, one in state.items())
+    data = tmp_path / "latest" / "data-0.bin"
+    size = versions.read_manifest(tmp_path / "latest").streams[0].bytes  # the file has whole pages
+    assert size > 10 << 20
+    for place in (5, size // 2, size - 1):
+        with data.open("r+b") as file:
+            file.seek(place)
+            byte = file.read(1)[0]
+            file.seek(place)
+            file.write(bytes([byte ^ 1]))
+        restored = checkpoint.restore(tmp_path)
+        assert restored is not None and restored.step == 1 and len(restored.skipped) == 1
+        assert (restored.state["0"] == 1).all() and np.array_equal(restored.state["large 3"], state["large 3"])
+        with data.open("r+b") as file:
+            file.seek(place)
+            file.write(bytes([byte]))

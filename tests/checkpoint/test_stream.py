@@ -304,9 +304,9 @@ def test_a_file_that_has_no_room_leaves_the_others_alone(tmp_path: Path) -> None
 STORING = """
 import ctypes, sys
 from pathlib import Path
-from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.files import Pace, tidied
 from wilkins.tasks.checkpoint.storage.clearing import recover
+from wilkins.tasks.checkpoint.storage.locks import Lock
 from wilkins.tasks.checkpoint.stream.task import store
 from wilkins.tasks.checkpoint.stream.window import Held
 class InMemory:
@@ -315,7 +315,7 @@ class InMemory:
         self.data = ctypes.create_string_buffer(bytes([step % 251]) * self.size, self.size)
         self.address = ctypes.addressof(self.data)
 folder = Path("checkpoints")
-lock = versions.Lock(folder)
+lock = Lock(folder)
 recover(folder)
 for step in range(int(sys.argv[1])):
     store(Held(InMemory(step), step, True), folder, "checkpoint.h5", Pace(None))

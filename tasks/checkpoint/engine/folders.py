@@ -17,6 +17,7 @@ from wilkins.tasks.checkpoint.storage import levels, versions
 from wilkins.tasks.checkpoint.storage.clearing import make_room, mend, recover
 from wilkins.tasks.checkpoint.storage.erasure import Partners
 from wilkins.tasks.checkpoint.storage.files import Pace
+from wilkins.tasks.checkpoint.storage.locks import Lock
 from wilkins.tasks.checkpoint.storage.parts import has_parts
 from wilkins.tasks.group import Group
 
@@ -39,7 +40,7 @@ class Folders:
         self.memories: NodeMemories | None = None
         self.unwritable = ""
         self._ranks = ranks
-        self._locks: list[versions.Lock] = []
+        self._locks: list[Lock] = []
 
     def open(self, partners: Partners | None, node: str | None, *, keep: int, leaders: bool, block: int) -> None:
         """Lock and mend them. Collective; the arguments are those of `Checkpointer`.
@@ -130,7 +131,7 @@ class Folders:
         if self._ranks.rank != 0:
             return
         try:
-            self._locks.append(versions.Lock(self.storage))
+            self._locks.append(Lock(self.storage))
             recover(self.storage)
         except OSError as error:
             if error.errno not in versions.NOT_WRITABLE or not versions.versions(self.storage):
@@ -152,7 +153,7 @@ class Folders:
     def _open_memory(self) -> None:
         if self._ranks.rank == 0 and self.memory is not None:
             levels.open_memory(self.memory)
-            self._locks.append(versions.Lock(self.memory))
+            self._locks.append(Lock(self.memory))
             recover(self.memory)
 
     def _open_memories(self) -> None:
@@ -160,4 +161,4 @@ class Folders:
             self.memories.check()
             if self.memories.nodes.is_agent:
                 levels.open_memory(self.memory)
-                self._locks.append(versions.Lock(self.memory))
+                self._locks.append(Lock(self.memory))

@@ -21,8 +21,9 @@ from wilkins.tasks.checkpoint.state import checked_json
 from wilkins.tasks.checkpoint.state.sources import Bytes, Spec
 from wilkins.tasks.checkpoint.state.tree import array_paths, check_tree
 from wilkins.tasks.checkpoint.storage.checksum import crc32_of
+from wilkins.tasks.checkpoint.storage.locks import reading
 from wilkins.tasks.checkpoint.storage.regular_files import open_regular, read_small
-from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream, read_manifest, reading
+from wilkins.tasks.checkpoint.storage.versions import MANIFEST, Manifest, Stream, read_manifest
 
 _SHAPE = checked_json.items(checked_json.whole())
 READERS = 4
@@ -126,7 +127,7 @@ class Contents:
     def __init__(self, path: Path) -> None:
         self.path = path.resolve() if path.is_symlink() else path
         self._reading = contextlib.ExitStack()
-        self._reading.enter_context(reading(self.path))
+        self._reading.enter_context(reading(self.path / MANIFEST))
         try:
             self.manifest: Manifest = read_manifest(self.path)
         except BaseException:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import logging
@@ -21,18 +20,17 @@ import os
 import re
 import secrets
 import shutil
-import stat
-import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from wilkins import atomic
 from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.state import checked_json
+from wilkins.tasks.checkpoint.storage.locks import unless_read
 from wilkins.tasks.checkpoint.storage.regular_files import INDICES, SHEETS, read_small
 
 _LOG = logging.getLogger("wilkins.checkpoint")
@@ -47,7 +45,6 @@ NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 _NAME = re.compile(r"(?P<serial>[0-9]{6,18})-step-(?P<step>[0-9]+)")
 _UNFINISHED = re.compile(r"\.[0-9]{6,18}-step-[0-9]+\.([0-9a-f]+\.new|old)|\.latest\.part|\.\.memory\.part")
 _HIDDEN = re.compile(r"\.(?P<name>[0-9]{6,18}-step-[0-9]+)\.[0-9a-f]+\.new")
-_LOCKED: dict[Path, IO[str]] = {}
 SHA256 = checked_json.like(re.compile("[0-9a-f]{64}"), "a SHA-256 digest")
 CRC32 = checked_json.whole(0, 2**32 - 1)
 _MANIFEST = checked_json.record(
@@ -219,79 +216,6 @@ def parsed(text: str | bytes, file: Path) -> Manifest:
         raise Damaged(f"{file} is not what was written: {error}") from error
 
 
-class Lock:
-    """That one job at a time writes to a folder. Held by a process, so one that dies never leaves it taken.
-
-    It belongs to the open file, so that a program that copies the folder does not give it up, as it would a process's
-    own; processes that this one forks do not keep it.
-
-    Raises:
-        CheckpointError: another process, or another part of this one, writes there.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(OSError):  # the folder above may be one that cannot be read
-            sync(folder.parent)
-        self._folder = folder.resolve()
-        file = self._folder / ".lock"
-        if self._folder in _LOCKED:
-            raise CheckpointError(f"checkpoints in {folder} are written by this process already; close() that first")
-        self._file: IO[str] = os.fdopen(_opened_lock(file), "r+", encoding="utf-8", errors="replace")
-        try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EAGAIN):
-                _LOG.warning(
-                    "%s cannot be locked (%s), so nothing keeps a second job from writing there: start only one",
-                    folder,
-                    error.strerror,
-                )
-            else:
-                who = self._file.read(200).strip() or "another process"
-                self._file.close()
-                raise CheckpointError(
-                    f"checkpoints in {folder} are being written by {who}; wait for it to end, or give another folder"
-                ) from error
-        self._file.truncate(0)
-        self._file.seek(0)
-        self._file.write(f"process {os.getpid()} on {os.uname().nodename}\n")
-        self._file.flush()
-        _LOCKED[self._folder] = self._file
-
-    def close(self) -> None:
-        """Let others write."""
-        _LOCKED.pop(self._folder, None)
-        self._file.close()
-
-
-def _not_locked_here() -> None:
-    """In a process that was forked: the lock is its parent's."""
-    for file in _LOCKED.values():
-        os.close(file.fileno())
-
-
-os.register_at_fork(after_in_child=_not_locked_here)
-
-
-def _opened_lock(path: Path) -> int:
-    """Open the file that is locked, which is made if it is missing; what a link leads to is not written over."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
-    descriptor = -1
-    try:
-        descriptor = os.open(path, flags, 0o666)
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        regular = False
-    if not regular:
-        if descriptor >= 0:
-            os.close(descriptor)
-        raise CheckpointError(f"{path} is to be the file that a job locks, and is none; remove it")
-    return descriptor
-
-
 def write_synced(path: Path, text: str) -> None:
     """Write a small file of a version that is not committed yet, and make its bytes last."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -403,58 +327,13 @@ def prune(folder: Path, keep: int, spared: Sequence[str] = ()) -> list[str]:
     for version in found[: max(0, len(found) - max(keep, 1))]:
         if version.name in spared:
             continue
-        with _unless_read(version) as free:
+        with unless_read(version.path / MANIFEST) as free:
             if not free:
                 continue
             old = hide(version)
         remove(old)
         gone.append(version.name)
     return gone
-
-
-@contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Keep a version from being pruned, by any process, while the block lasts.
-
-    Raises:
-        Damaged: it is being removed.
-    """
-    file = path / MANIFEST
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        yield  # who reads it will say so
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            there = os.path.samestat(os.fstat(descriptor), file.stat())
-        except OSError as error:
-            there = error.errno not in (errno.EWOULDBLOCK, errno.ENOENT)  # others: it has no such locks
-        if not there:
-            raise Damaged(f"{path} has been removed meanwhile")
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _unless_read(version: Version) -> Iterator[bool]:
-    """Let nobody begin to read a version while the block lasts; gives whether nobody reads it."""
-    try:
-        descriptor = os.open(version.path / MANIFEST, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        yield True
-        return
-    try:
-        free = True
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            free = error.errno != errno.EWOULDBLOCK
-        yield free
-    finally:
-        os.close(descriptor)
 
 
 def hide(version: Version) -> Path:

@@ -29,7 +29,8 @@ from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.clearing import make_room, recover
 from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import BLOCK, Place, names_of
-from wilkins.tasks.checkpoint.storage.versions import Lock, Manifest, Stream
+from wilkins.tasks.checkpoint.storage.locks import Lock
+from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream
 from wilkins.tasks.checkpoint.stream.window import Bytes, Held, Window
 from wilkins.tasks.group import Group
 from wilkins.tasks.registry import Ports
