@@ -4,8 +4,8 @@ How a page is read:
 
 - a fenced block after a line that ends with a name in backticks and a colon, as "`workflow.yaml`:", is that file;
 - a ``console`` block holds commands after ``$ ``, and under each what it prints: ``...`` stands for anything, on a line
-  of its own for any lines or none, and a command under which nothing stands may print anything; each must end with 0,
-  unless ``$ echo $?`` comes next;
+  of its own for any lines or none, and a command under which nothing stands may print anything; a table's rule may be
+  of any width, as its columns may be; each command must end with 0, unless ``$ echo $?`` comes next;
 - ``<!-- not run: REASON -->`` before a block leaves it out.
 """
 
@@ -28,6 +28,7 @@ _FENCE = re.compile(
 _NAME = re.compile(r"`(?P<name>[\w./-]+)`[^`\n]*:\s*$")
 _LEFT_OUT = re.compile(r"<!-- not run: (?P<reason>.+?) -->\s*$")
 _ANY_LINES = re.compile(r"\s+^\.\.\.$", re.MULTILINE)
+_RULE = re.compile(r"-{3,}")
 _MARK = "--- page mark"
 _SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _WIDE = "200"
@@ -122,5 +123,5 @@ def _differences(page: Path, typed: list[Command], printed: list[str], codes: li
         if codes[number] and not asked:
             yield f"{place}: ended with {codes[number]}\n{printed[number]}"
         said = _ANY_LINES.sub("...", command.output)
-        if said.strip() and not checker.check_output(said, printed[number], _SAME):
+        if said.strip() and not checker.check_output(_RULE.sub("---", said), _RULE.sub("---", printed[number]), _SAME):
             yield f"{place}: the page says\n{command.output}\nand it printed\n{printed[number]}"
