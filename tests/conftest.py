@@ -8,6 +8,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 from zlib import crc32
@@ -28,6 +29,10 @@ BETWEEN_HOSTS = {
     "WILKINS_HOSTS": ",".join(f"h{k}:1" for k in range(1, 129)),
     "OMPI_MCA_btl": "tcp,self",  # ranks that share this machine are not to share memory
 }
+
+_TEMPORARY = tempfile.TemporaryDirectory(prefix="here-")
+os.environ["WILKINS_TEST_TEMPORARY"] = _TEMPORARY.name
+"""Hosts that are all this machine (`hosts/here`) have folders in it: Open MPI's daemons each make some of one name."""
 
 os.environ.pop("PYTHONUNBUFFERED", None)
 """With it Python writes the words of a line one by one, and ``mpiexec`` mixes those of several ranks."""

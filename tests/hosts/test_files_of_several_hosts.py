@@ -9,11 +9,9 @@ of another task, and a program of one process, then read every step on other hos
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -135,17 +133,12 @@ def workflow(folder: Path, programs: Programs, hosts: int) -> None:
     (folder / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
 
 
-@contextmanager
-def temporary() -> Iterator[dict[str, str]]:
-    with tempfile.TemporaryDirectory(prefix="here-") as folder:  # Open MPI's daemons each make folders of one name
-        rsh = {"WILKINS_RSH": str(HERE), "WILKINS_TEST_TEMPORARY": folder}
-        yield {**os.environ, **rsh, "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_mpi_yield_when_idle": "1"}
+ALL_HERE = {"WILKINS_RSH": str(HERE), "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
 def on_this_machine(folder: Path, hosts: int, limit: float) -> Finished:
-    with temporary() as environment:
-        names = ",".join(f"{name}:4" for name in "abc"[:hosts])
-        return run_tree([*WILKINS, "run", "--hosts", names, "workflow.yaml"], limit, folder, env=environment)
+    names = ",".join(f"{name}:4" for name in "abc"[:hosts])
+    return run_tree([*WILKINS, "run", "--hosts", names, "workflow.yaml"], limit, folder, env=ALL_HERE)
 
 
 def same(found: Finished, wanted: list[str]) -> None:

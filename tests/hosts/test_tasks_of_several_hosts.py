@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,14 +76,8 @@ print("serial:", step, "steps", flush=True)
 
 def on_this_machine(folder: Path, hosts: str, *options: str) -> Finished:
     """A run with a keeper for each host, all on this machine."""
-    with tempfile.TemporaryDirectory(prefix="here-") as temporary:  # Open MPI's daemons each make folders of one name
-        environment = {
-            **os.environ,
-            "WILKINS_RSH": str(HERE),
-            "WILKINS_TEST_TEMPORARY": temporary,
-            "OMPI_MCA_btl": "tcp,self",
-        }
-        return run_tree([*WILKINS, "run", *options, "--hosts", hosts, "workflow.yaml"], 90, folder, env=environment)
+    environment = {"WILKINS_RSH": str(HERE), "OMPI_MCA_btl": "tcp,self"}
+    return run_tree([*WILKINS, "run", *options, "--hosts", hosts, "workflow.yaml"], 90, folder, env=environment)
 
 
 def together(folder: Path, mpi: str, *, writers: str = "[2, 1, 1]", readers: str = "[0, 1, 2]", steps: int = 6) -> None:
