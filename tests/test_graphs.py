@@ -122,6 +122,7 @@ class TestEnsembles:
             assert by_writer(got) == {f"w{source}": list(range(count)) for source in sources}, (reader, got)
             assert len(got) == count * len(sources)
 
+    @pytest.mark.usual("5-2")
     @SHAPES
     def test_of_python_programs(self, streams: Streams, writers: int, readers: int) -> None:
         streams.run(
@@ -146,6 +147,7 @@ class TestEnsembles:
         "files of one name that several hosts write have no one order for ranks on several hosts", "5-2"
     )
     @MPICH
+    @pytest.mark.usual("2-5")
     @SHAPES
     def test_of_mpi_tasks_of_two_ranks(self, streams: Streams, writers: int, readers: int) -> None:
         """All ranks of each instance share its file; both ranks of a reader see the same steps."""

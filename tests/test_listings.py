@@ -340,6 +340,7 @@ def writer(number: int, mode: str = "memory") -> str:
 class TestStartedAgain:
     """A program that lists, reads what is there and ends is started for the rest."""
 
+    @pytest.mark.usual("memory")
     @pytest.mark.parametrize("mode", ["memory", "both", "file"])
     def test_every_step_arrives_once(self, tmp_path: Path, mode: str) -> None:
         streams = Streams(tmp_path)
@@ -420,6 +421,7 @@ for n in range(3):
 class TestWholeSeries:
     """With `listing: end` a listing waits for all steps, more than the queue holds."""
 
+    @pytest.mark.usual("both")
     @pytest.mark.parametrize("mode", ["memory", "both", "file"])
     def test_an_average(self, tmp_path: Path, mode: str) -> None:
         streams = Streams(tmp_path)

@@ -539,6 +539,7 @@ def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow, stric
 UNTIL_THERE = "import os, time\nwhile not os.path.exists(NAME):\n    time.sleep(0.05)\n"
 
 
+@pytest.mark.usual("6")
 @pytest.mark.parametrize("steps", [1, 6])
 def test_a_poll_for_a_step_by_a_misspelt_name_is_ended(flow: Workflow, steps: int) -> None:
     """The name matches no port, and is that of a step that waits for nobody else, but for a letter."""

@@ -192,8 +192,6 @@ def run_in_memory(folder: Path, program: str) -> tuple[str, list[str]]:
 @pytest.mark.usual(
     "a program lists what it has written",
     "a folder is removed with all that is in it",
-    "a file that loses its name while it is open",
-    "a file that is renamed while it is open",
     "a file that is replaced while it is open",
     "the driver is the one that was asked for",
     "an empty file that is made by opening it to read",

@@ -208,6 +208,7 @@ for name in steps.names("out*.h5"):
 """
 
 
+@pytest.mark.usual("out.h5-next", "out-{}.h5-2")
 @pytest.mark.parametrize("publish", [2, "next"])
 @pytest.mark.parametrize("name", ["out.h5", "out-{}.h5"])
 def test_what_a_killed_program_of_a_script_has_left(flow: Workflow, name: str, publish: object) -> None:

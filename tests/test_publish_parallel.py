@@ -16,7 +16,7 @@ MPIS = pytest.mark.parametrize(
 PARALLEL = {"nyx": 2, "token": 4, "flush": "flush", "write": {"write": 1, "dset": "/x"}}
 
 
-@pytest.mark.usual("mpich-shared-nyx", "mpich-static-flush", "openmpi-shared-write", "openmpi-static-token")
+@pytest.mark.usual("mpich-static-flush", "openmpi-shared-write")
 @pytest.mark.parametrize("way", PARALLEL)
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @MPIS

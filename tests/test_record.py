@@ -350,6 +350,7 @@ class TestRecorded:
         assert log(tmp_path, "ana").strip() == "8"
 
     @pytest.mark.needs("h5cc")
+    @pytest.mark.usual("-noshlib")
     @pytest.mark.parametrize("option", ["-shlib", "-noshlib"])
     def test_c_with_hdf5_beside_and_inside_in_a_folder_below(self, tmp_path: Path, option: str) -> None:
         (tmp_path / "sim.c").write_text(
@@ -525,7 +526,7 @@ HABITS = {
 }
 
 
-@pytest.mark.usual("by turns, two kinds", "written under another name", "two passes", "one name, in two parts")
+@pytest.mark.usual("by turns, two kinds", "two passes")
 @pytest.mark.parametrize("habit", HABITS)
 def test_a_habit_is_told_and_the_reader_sees_whole_files(habit: str, tmp_path: Path) -> None:
     sim, ana, count, key = HABITS[habit]

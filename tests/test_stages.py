@@ -220,12 +220,13 @@ def compare(tmp_path: Path, *texts: str) -> None:
     assert not list(memory.glob("s*.h5")), "a file of the disk"
 
 
-@pytest.mark.usual("it adds a dataset", "it only reads", "by a pool", "it looks back")
+@pytest.mark.usual("it adds a dataset", "by a pool")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_reader_gets_what_a_stage_has_made_of_it(way: str, tmp_path: Path) -> None:
     compare(tmp_path, MAKE, WAYS[way], USE)
 
 
+@pytest.mark.usual("it writes into them", "it maps them", "it appends")
 @pytest.mark.parametrize("way", BYTES)
 def test_files_that_are_not_hdf5_are_passed_on(way: str, tmp_path: Path) -> None:
     compare(tmp_path, MAKE_BYTES, BYTES[way], USE_BYTES)

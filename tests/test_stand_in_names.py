@@ -260,7 +260,7 @@ class TestFoundByTheFirstOpen:
         """Those that are told the names."""
         streams.program("loop.py", LOOP)
 
-    @pytest.mark.usual("memory", "file")
+    @pytest.mark.usual("memory")
     @MODES
     def test_a_start_for_each_step(self, streams: Streams, mode: str) -> None:
         ran = streams.run(sim(port=f", mode: {mode}") + loop(1), timeout=60)
@@ -268,7 +268,7 @@ class TestFoundByTheFirstOpen:
         assert starts(streams) == [f"out_{step}.h5" for step in range(STEPS)]
         assert f"{NOTE} ({STEPS} steps)" in ran.err
 
-    @pytest.mark.usual("twice", "beyond")
+    @pytest.mark.usual("beyond")
     @pytest.mark.parametrize(("opens", "count"), [(4, 4), (2, 4), (3, 4)], ids=["all", "twice", "beyond"])
     def test_several_opens_in_a_start_are_several_steps(self, streams: Streams, opens: int, count: int) -> None:
         """The program is started again while steps are left; an open beyond the last one is the end of its input."""
@@ -443,7 +443,7 @@ class TestEnsembles:
     """Instances that write the same names in one folder: each reader gets the files of its own producers."""
 
     @pytest.mark.one_host("the trace of each host has its own order of publication")
-    @pytest.mark.usual("memory-once-1-4-2", "file-loop-2-2-4", "both-loop-1-3-3")
+    @pytest.mark.usual("memory-once-1-4-2")
     @pytest.mark.parametrize(("writers", "readers"), [(4, 2), (2, 4), (3, 3)])
     @pytest.mark.parametrize("ranks", [1, 2])
     @pytest.mark.parametrize("opens", ["loop", "once"])

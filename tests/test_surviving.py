@@ -134,6 +134,7 @@ def test_a_program_that_makes_other_steps_is_told(tmp_path: Path) -> None:
 # Consumers.
 
 
+@pytest.mark.usual("closed", "writing")
 @pytest.mark.parametrize("where", ["open", "closed", "writing", "written"])
 def test_a_filter_handles_a_step_again_and_its_own_comes_once(tmp_path: Path, where: str) -> None:
     workflow = SIMULATION + FILTERED + "    restart: each-step\n" + RESTART + LAST
@@ -433,7 +434,7 @@ def test_what_does_not_go_together(tmp_path: Path, workflow: str, message: str) 
 @pytest.mark.timeout(900 + 60 * MOMENTS)
 @pytest.mark.parametrize("number", range(5), ids=NAMES)
 @pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
-@pytest.mark.usual("stop-filter", "restart-train")
+@pytest.mark.usual("stop-filter")
 def test_a_task_is_killed_at_a_random_moment(tmp_path: Path, policy: str, number: int) -> None:
     killed_at_random_moments(tmp_path, policy, number)
 

@@ -140,6 +140,7 @@ def test_shared_file_of_the_world(mpi: Mpi, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("gfortran")
+@pytest.mark.usual("mpich-world_mpi.f90", "openmpi-world_f08.f90")
 @pytest.mark.parametrize("source", ["world_mpi.f90", "world_f08.f90"])
 @mpis(MPICH, OPEN_MPI)
 def test_fortran_program(mpi: Mpi, source: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from .conftest import Opener
 
 pytestmark = pytest.mark.needs("python:torch")
 LARGE, SMALL = 200_000, 300
-CASES = 40
+CASES = 20
 """Of random states, if nothing else is said."""
 
 
