@@ -96,6 +96,8 @@ when their consumer waits for them.
   file, and the publication.
 - *close to open* is from the call of close until the consumer, which waits asleep, has the file open: publication,
   waking up, HDF5's own open.
+- Some closes take 2 to 8 ms: the consumer wakes on the producer's core, and the kernel lets it run for a while. Of 36
+  closes of 64 MiB (`getrusage` around each) the 17 slow ones had one involuntary switch of context, the others none.
 - *read* is the copy out of shared memory. The first step also pays for memory that is new. Huge pages on demand
   (`MADV_COLLAPSE`) did not mend that on a virtual machine: some take 4.5 ms, forty times the others, probably
   those that the host has yet to give (128 MiB cold: 70 to 100 ms with them, 85 without, 11 warm; the kernel
