@@ -148,10 +148,11 @@ class Save:
     folder: str = key(text(), default="saved", doc="Folder, relative to the task's; made if it is missing.")
     every: int = key(integer(1), default=100, doc="Save after every n-th optimiser step, and when training ends.")
     stream: str = key(
-        choice("replayed", "continued"),
+        choice("replayed", "continued", "resumed"),
         default="replayed",
         doc="What the stream is after a restart. `replayed`: it begins anew, and what was trained on is skipped. "
-        "`continued`: it goes on behind the last step that was trained on.",
+        "`continued`: it goes on behind the last step that was trained on. `resumed`: only `wilkins run --resume` goes "
+        "on from a save; any other run trains from the beginning.",
     )
     where: Where
 

@@ -227,14 +227,17 @@ def test_a_restart_point_is_told_with_each_save(tmp_path: Path, monkeypatch: pyt
     assert all(Path(one.file).exists() for one in told)
 
 
-def test_a_resumed_run_that_begins_anew_takes_no_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was written, but not told of any more: the stream and the versions begin anew too."""
+@pytest.mark.parametrize("stream", ["replayed", "resumed"])
+def test_a_run_that_begins_anew_takes_no_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str) -> None:
+    """One that was written, but not told of any more, or that is for resumed runs alone: the stream and the versions
+    begin anew too."""
     write_step(tmp_path, 0, **blobs(0))
-    section = f"{{{TRAIN}, save: {{}}}}"
+    section = f"{{{TRAIN}, save: {{stream: {stream}}}}}"
     work(tmp_path, "continual", section, monkeypatch)
     first = version(tmp_path, 0)
     (tmp_path / "model-00000.h5").unlink()
-    monkeypatch.setenv(points.CHOSEN, "")
+    if stream == "replayed":
+        monkeypatch.setenv(points.CHOSEN, "")
     work(tmp_path, "continual", section, monkeypatch)
     again = version(tmp_path, 0)
     assert again[0]["step"] == first[0]["step"] == 5

@@ -1,27 +1,34 @@
 """Compares predictions with the known function, step by step: online.csv."""
 
+import os
 from pathlib import Path
 
 import h5py
 import numpy as np
 from known import height
 
-from wilkins.transport import steps
+import wilkins.transport
+from wilkins.transport import points
 
-good, count, errors = 0, 0, []
+HEAD = "step,version,good,told,error"
+PORT = "predicted-*.h5"
+
+# A resumed run goes on with a step; the rows of those before it are there.
+point = points.chosen()
+rows = Path("online.csv").read_text().splitlines()[1 : int(point.label) + 1] if point else []
 with Path("online.csv").open("w") as table:
-    print("step,version,good,told,error", file=table)
-    for name in steps.names("predicted-*.h5"):
-        count += 1
-        with h5py.File(name) as file:
-            version, told = int(file.attrs["model_version"]), float(file.attrs["model_error"])
+    print(HEAD, *rows, sep="\n", file=table)
+    for step in wilkins.transport.open(PORT):
+        with step:
+            version, told = int(step.attrs["model_version"]), float(step.attrs["model_error"])
             error = np.nan
             if version >= 0:
-                right = height(file["place"][:])
-                error = np.linalg.norm(file["height"][:] - right) / np.linalg.norm(right)
-            print(file.attrs["step"], version, file.attrs["good"], told, error, sep=",", file=table)
-            if file.attrs["good"]:
-                good += 1
-                errors.append(error)
+                right = height(step["place"])
+                error = float(np.linalg.norm(step["height"] - right) / np.linalg.norm(right))
+            rows.append(f"{step.attrs['step']},{version},{step.attrs['good']},{told},{error}")
+        print(rows[-1], file=table, flush=True)
+        os.fsync(table.fileno())
+        points.tell(str(len(rows)), consumed={PORT: step.sequence + 1})
 
-print(f"{good} good steps of {count}" + (f", with an error of {np.mean(errors):.3g}" if good else ""))
+good = [float(row.split(",")[4]) for row in rows if row.split(",")[2] == "1"]
+print(f"{len(good)} good steps of {len(rows)}" + (f", with an error of {np.mean(good):.3g}" if good else ""))

@@ -108,10 +108,10 @@ class Training:
         save = options["save"] or {"folder": "", "every": 0, "stream": ""}
         self._folder: str = save["folder"]
         self._save_every: int = save["every"]
-        self._replays = save["stream"] == "replayed"
         self._continues = save["stream"] == "continued"
+        self._replays = bool(self._folder) and not self._continues
         self._point = points.chosen()
-        self._begins_anew = points.resumed() and self._point is None
+        self._begins_anew = self._point is None and (points.resumed() or save["stream"] == "resumed")
         self._began = time.monotonic()
         self._classes: int | None = options["classes"]
         self._like = "the number of 'classes'"
