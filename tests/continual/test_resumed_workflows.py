@@ -44,8 +44,9 @@ def learned(folder: Path) -> dict[str, Any]:
     """The trained model, as its last save holds it."""
     from wilkins.tasks.checkpoint import restore
 
-    state = restore(folder / "saved").state
-    return {name: tensor.numpy().tobytes() for name, tensor in state["model"].items()}
+    saved = restore(folder / "saved")
+    assert saved is not None
+    return {name: tensor.numpy().tobytes() for name, tensor in saved.state["model"].items()}
 
 
 @seeds

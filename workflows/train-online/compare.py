@@ -3,21 +3,25 @@
 import os
 from pathlib import Path
 
-import h5py
 import numpy as np
 from known import height
 
 import wilkins.transport
 from wilkins.transport import points
 
-HEAD = "step,version,good,told,error"
 PORT = "predicted-*.h5"
+table = Path("online.csv")
+lines = ["step,version,good,told,error"]
 
-# A resumed run goes on with a step; the rows of those before it are there.
-point = points.chosen()
-rows = Path("online.csv").read_text().splitlines()[1 : int(point.label) + 1] if point else []
-with Path("online.csv").open("w") as table:
-    print(HEAD, *rows, sep="\n", file=table)
+# A resumed run goes on behind the rows that its restart point names. They get a file of their own before the old one
+# goes: whenever this is killed, they are there.
+if point := points.chosen():
+    lines = table.read_text().splitlines()[: 1 + int(point.label)]
+fresh = Path("online.csv.new")
+fresh.write_text("\n".join([*lines, ""]))
+fresh.replace(table)
+
+with table.open("a") as file:
     for step in wilkins.transport.open(PORT):
         with step:
             version, told = int(step.attrs["model_version"]), float(step.attrs["model_error"])
@@ -25,10 +29,11 @@ with Path("online.csv").open("w") as table:
             if version >= 0:
                 right = height(step["place"])
                 error = float(np.linalg.norm(step["height"] - right) / np.linalg.norm(right))
-            rows.append(f"{step.attrs['step']},{version},{step.attrs['good']},{told},{error}")
-        print(rows[-1], file=table, flush=True)
-        os.fsync(table.fileno())
-        points.tell(str(len(rows)), consumed={PORT: step.sequence + 1})
+            lines.append(f"{step.attrs['step']},{version},{step.attrs['good']},{told},{error}")
+        print(lines[-1], file=file, flush=True)
+        os.fsync(file.fileno())
+        points.tell(str(len(lines) - 1), consumed={PORT: step.sequence + 1})
 
-good = [float(row.split(",")[4]) for row in rows if row.split(",")[2] == "1"]
-print(f"{len(good)} good steps of {len(rows)}" + (f", with an error of {np.mean(good):.3g}" if good else ""))
+rows = [line.split(",") for line in lines[1:]]
+errors = [float(error) for _, _, good, _, error in rows if good == "1"]
+print(f"{len(errors)} good steps of {len(rows)}" + (f", with an error of {np.mean(errors):.3g}" if errors else ""))
