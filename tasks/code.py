@@ -57,7 +57,7 @@ def problem(name: str, folders: Sequence[Path], path: Sequence[str] = (), *, els
             not told.
     """
     try:
-        file = _source(name, folders, path, elsewhere)
+        file = source(name, folders, path, elsewhere)
         tree = ast.parse(file.read_bytes()) if file else None
     except TaskError as error:
         return str(error)
@@ -94,7 +94,7 @@ def misfit(
     the other arguments are those of `problem`."""
     if message := problem(name, folders, path, elsewhere=elsewhere):
         return message
-    file = _source(name, folders, path, elsewhere)
+    file = source(name, folders, path, elsewhere)
     if file is None:
         return ""
     called = name.rpartition(":")[2]
@@ -116,7 +116,7 @@ def misfit(
     )
 
 
-def _source(name: str, folders: Sequence[Path], path: Sequence[str], elsewhere: bool) -> Path | None:
+def source(name: str, folders: Sequence[Path], path: Sequence[str] = (), elsewhere: bool = False) -> Path | None:
     """The file with the text of a function's module; None: it has none, or only an import could find it.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -245,12 +246,56 @@ def test_a_run_that_begins_anew_takes_no_save(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
+    ("section", "code", "words"),
+    [
+        (TRAIN.replace("lr: 0.3", "lr: 0.2"), "", "differs in 'optimizer' (it was {'name': 'sgd', 'lr': 0.3, "),
+        (TRAIN + ", passes: 2", "", "differs in 'passes' (it was 1, and is 2)"),
+        (TRAIN, "VERSION = 2", "differs in the code of 'model: net.py:perceptron'"),
+        (TRAIN + ", device: cpu, stop: {steps: 9}", "# a comment", ""),
+    ],
+    ids=["rate", "passes", "code", "what is no matter"],
+)
+def test_a_save_of_another_training(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    section: str,
+    code: str,
+    words: str,
+) -> None:
+    """Refused where it would be all that comes out, whatever was asked for; told where the stream goes on."""
+    write_step(tmp_path, 0, **blobs(0))
+    saves = [f"save: {{folder: {stream}, stream: {stream}}}" for stream in ("replayed", "continued")]
+    for save in saves:
+        work(tmp_path, "continual", f"{{{TRAIN}, {save}}}", monkeypatch)
+    with (tmp_path / "net.py").open("a") as file:
+        print(code, file=file)
+    with pytest.raises(TaskError, match="remove the folder") if words else nullcontext() as caught:
+        work(tmp_path, "continual", f"{{{section}, {saves[0]}}}", monkeypatch)
+    assert words in (str(caught.value) if caught else "")
+    capsys.readouterr()
+    work(tmp_path, "continual", f"{{{section}, {saves[1]}}}", monkeypatch)
+    told = capsys.readouterr().out
+    assert ("the save in 'continued' was trained otherwise; it " + words in told) if words else "otherwise" not in told
+
+
+@pytest.mark.parametrize(
     ("updates", "files", "words"),
     [
         (10, "s0.h5 s7.h5", "step 1 (s7.h5): the save in 'saved' was trained up to 's1.h5', so this stream is another"),
         (7, "s0.h5 s7.h5", "step 1 (s7.h5): the save in 'saved' was trained up to 's1.h5', so this stream is another"),
         (10, "s0.h5", "the stream has ended after 1 steps, but the save in 'saved' was trained on 2; let the same"),
         (7, "s0.h5", "the stream has ended after 1 steps, but the save in 'saved' was trained on 2; let the same"),
+        (
+            5,
+            "s0.h5 s1.h5",
+            "step 0 (s0.h5): it holds other samples than the step of this name that the save in 'saved'",
+        ),
+        (
+            3,
+            "s0.h5 s1.h5",
+            "step 0 (s0.h5): it holds other samples than the step of this name that the save in 'saved'",
+        ),
     ],
 )
 def test_a_restart_notices_another_stream(

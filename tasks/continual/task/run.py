@@ -26,6 +26,7 @@ from wilkins.tasks.continual.task import making
 from wilkins.tasks.continual.task.evaluation import kind_of_error, measure, of_all
 from wilkins.tasks.continual.task.model_versions import Versions
 from wilkins.tasks.continual.task.step_samples import Samples, Wanted
+from wilkins.tasks.continual.task.trained_with import differences, digest_of, trained_with
 from wilkins.tasks.continual.task.training_report import Report
 from wilkins.tasks.errors import TaskError, ToldElsewhere
 from wilkins.tasks.group import Group
@@ -110,6 +111,7 @@ class Training:
         self._save_every: int = save["every"]
         self._continues = save["stream"] == "continued"
         self._replays = bool(self._folder) and not self._continues
+        self._made_with = trained_with(options, [Path.cwd(), Path(ports.folder)]) if self._folder else {}
         self._point = points.chosen()
         self._begins_anew = self._point is None and (points.resumed() or save["stream"] == "resumed")
         self._began = time.monotonic()
@@ -123,6 +125,8 @@ class Training:
         self._count = 0
         self._name = ""
         self._sequence = -1
+        self._digest: int | None = None
+        """Of the samples of the step that was trained on last."""
         self._held_out: list[Mapping[str, Tensor] | None] = []
 
     def run(self) -> None:
@@ -249,6 +253,7 @@ class Training:
                 self._error = self._measured(samples)
                 self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
             self._name, self._sequence = step.filename, step.sequence
+            self._digest = digest_of(samples) if self._folder else None
             try:
                 learner.experience(samples, self._options["passes"], after_step=self._after_update)
                 stopped = False
@@ -342,6 +347,8 @@ class Training:
             "count": self._count,
             "name": self._name,
             "sequence": self._sequence,
+            "digest": self._digest,
+            "made_with": self._made_with,
             "seconds": time.monotonic() - self._began,
             "rows": self._report.rows,
         }
@@ -362,7 +369,8 @@ class Training:
         extra = learner.load(self._folder, int(point.label) if point else None)
         if extra is None:
             return False
-        self._name, self._sequence = extra["name"], extra["sequence"]
+        self._compare(extra.get("made_with", self._made_with))
+        self._name, self._sequence, self._digest = extra["name"], extra["sequence"], extra.get("digest")
         self._error, self._loss = extra["error"], extra["loss"]
         self._sum, self._count = torch.tensor(extra["sum"], dtype=torch.float64), extra["count"]
         self._began = time.monotonic() - extra["seconds"]
@@ -380,6 +388,20 @@ class Training:
             self._versions.publish_last(learner, self._loss, self._error)
         return True
 
+    def _compare(self, before: Mapping[str, Any]) -> None:
+        """A save that was trained otherwise: an error where all that it was trained on is left out, else a line."""
+        others = differences(before, self._made_with)
+        if not others:
+            return
+        if self._replays and self._point is None:
+            raise TaskError(
+                f"the save in {self._folder!r} belongs to another training, which differs in {'; '.join(others)}. "
+                "To go on give what it was trained with; to begin anew remove the folder, or name another one "
+                "('save: {folder: ...}')"
+            )
+        if self._ranks.rank == 0:
+            print(f"the save in {self._folder!r} was trained otherwise; it differs in {'; '.join(others)}", flush=True)
+
     def _check_same(self, step: StreamStep) -> None:
         """The last step that was trained on before a restart, maybe in part, must be the same when it comes again.
 
@@ -392,3 +414,10 @@ class Training:
                 f"{self._samples.who(step)}: the save in {self._folder!r} was trained up to {self._name!r}, so "
                 "this stream is another one; if it goes on behind that step, set 'stream: continued' under 'save'"
             )
+        elif self._point is None and self._digest is not None:
+            same = digest_of(self._samples.read(step, self._wanted())) == self._digest
+            if not all(self._ranks.allgather(same)):
+                raise TaskError(
+                    f"{self._samples.who(step)}: it holds other samples than the step of this name that the save in "
+                    f"{self._folder!r} was trained on, so this stream is another one; remove the folder to begin anew"
+                )

@@ -1,0 +1,56 @@
+"""What a save was trained with, so that another training does not take it for its own."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wilkins.tasks import code
+from wilkins.tasks.checkpoint.storage.checksum import crc32_of
+
+_APART = ("stop", "publish", "save", "held_out", "results", "device", "error")
+"""Options that say when training ends, what is measured and where things go: with others the model is the same."""
+
+
+def trained_with(options: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, str]:
+    """The options that shape a model, and digests of the files of its code, by what a user calls them."""
+    found = {f"'{name}'": str(value) for name, value in options.items() if name not in _APART}
+    for key, name in _named(options):
+        if ":" in name:
+            found[f"the code of '{key}: {name}'"] = _digest(code.source(name, folders))
+    return found
+
+
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What a save was trained with that is otherwise now."""
+    found = []
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            values = f" (it was {before.get(name)}, and is {now.get(name)})" if name.startswith("'") else ""
+            found.append(name + values)
+    return found
+
+
+def digest_of(samples: Mapping[str, Tensor]) -> int:
+    """Of the samples of a step."""
+    return crc32_of([samples[name].contiguous().reshape(-1).view(torch.uint8).numpy() for name in sorted(samples)])
+
+
+def _named(options: Mapping[str, Any]) -> list[tuple[str, str]]:
+    named = [
+        ("model", options["model"]),
+        ("loss", options["loss"]),
+        ("optimizer", (options["optimizer"] or {}).get("name")),
+    ]
+    return [(key, name) for key, name in named if name]
+
+
+def _digest(file: Path | None) -> str:
+    """Of a file of Python, without its comments and how it is laid out; empty if there is no text."""
+    return "" if file is None else hashlib.sha256(ast.dump(ast.parse(file.read_bytes())).encode()).hexdigest()
