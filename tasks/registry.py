@@ -35,6 +35,8 @@ class ReadyMade:
     """What is wrong with the options of a task (a `wilkins.spec.workflow.Task`): keys of the section, and messages."""
     code: Callable[[Any], Iterable[tuple[str, str]]] = lambda _: ()
     """The functions that the options name, as `wilkins.tasks.code` finds them: keys of the section, and names."""
+    saves: Callable[[Any], bool] = lambda _: False
+    """Whether the options ask for saves that a resumed run goes on from, so that this alone makes a run resumable."""
     section: str = ""
     """What the section is called in a workflow file; left out: as the task."""
 

@@ -349,5 +349,6 @@ TASK = ReadyMade(
     module="wilkins.tasks.continual.task.run",
     check=_check,
     code=_code,
+    saves=lambda options: options.save is not None,
     needs=("torch",),
 )

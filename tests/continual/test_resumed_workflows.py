@@ -13,7 +13,7 @@ import pytest
 from analysis_results import rows_of
 from resuming import killed_again_and_again, run, seeds
 
-from support import WILKINS, must_run
+from support import WILKINS, must_run, started_tree, wait_for
 
 pytestmark = [pytest.mark.nightly, pytest.mark.needs("python:torch"), pytest.mark.timeout(600)]
 
@@ -65,6 +65,23 @@ def test_train_online(tmp_path: Path, seed: int) -> None:
     ]
     assert courses[0] == courses[1], told
     assert [int(row["step"]) for row in rows_of(killed / "online.csv")] == list(range(14)), told
+
+
+def test_a_save_is_enough_to_resume(tmp_path: Path) -> None:
+    """No task says `restart`: the simulation begins anew, and what the trainer was given is left out for it."""
+    whole, killed = (made(tmp_path / name, "train-online", steps=8, pace=0.2) for name in ("whole", "killed"))
+    for folder in (whole, killed):
+        text = (folder / "workflow.yaml").read_text()
+        (folder / "workflow.yaml").write_text(re.sub(r"\n    restart: .*", "", text))
+    assert run(whole).code == 0
+    with started_tree([*WILKINS, "run", "workflow.yaml"], killed) as tree:
+        wait_for(lambda: (killed / "saved" / "latest").exists(), 60, "a save")
+        tree.process.kill()
+        tree.wait(60)
+    done = run(killed, "--resume", "latest")
+    assert done.code == 0, done.err
+    assert re.search(r"^train +\| goes on from ", done.out, re.MULTILINE)
+    assert learned(killed) == learned(whole)
 
 
 @seeds

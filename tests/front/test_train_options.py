@@ -10,6 +10,8 @@ import sys
 import pytest
 from front.front_case import Case
 
+from wilkins.report.show import plan_table
+
 HEAD = "tasks:\n  - {func: ./sim, outports: [{filename: 's*.h5'}]}\n"
 GOOD = "model: 'net.py:Net', inputs: /x, label: /y"
 
@@ -99,6 +101,16 @@ def test_options_as_the_task_gets_them(case: Case, monkeypatch: pytest.MonkeyPat
     assert options["stop"] == {"updates": None, "steps": None, "seconds": 120.0, "loss": None, "error": None}
     assert options["save"] == {"folder": "saved", "every": 100, "stream": "replayed"}
     assert options["buffer"] is None
+
+
+@pytest.mark.parametrize(("save", "can_resume"), [("", False), (", save: {every: 3}", True)])
+def test_saves_make_a_run_resumable(case: Case, monkeypatch: pytest.MonkeyPatch, save: str, can_resume: bool) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    case.program("net.py", "class Net: ...\n")
+    train(case, GOOD + save)
+    plan = case.plan()
+    assert (plan.can_resume, plan.tasks[1].saves) == (can_resume, can_resume)
+    assert ("its newest save that fits" in plan_table(plan)) == can_resume
 
 
 NET = """

@@ -138,6 +138,8 @@ class TaskPlan:
     """``file:line:column`` of the task in the workflow file, for messages."""
     restart: RestartRule | None = None
     """What it can be restarted from; None: nothing that the workflow file tells."""
+    saves: bool = False
+    """It is a ready-made task whose options ask for saves to go on from."""
     resumed: Resumed | None = None
     """In a run that goes on with another one: what the task goes back to."""
     placement: Rule = Rule()
@@ -270,7 +272,7 @@ class Plan:
     @property
     def can_resume(self) -> bool:
         """A run of it records what a resumed one needs."""
-        return any(task.restart for task in self.tasks)
+        return any(task.restart or task.saves for task in self.tasks)
 
     @property
     def shown(self) -> str:

@@ -31,6 +31,7 @@ _EARLIER: dict[str, Any] = {
     "share": (),
     "placement": asdict(Rule()),
     "carries": "",
+    "saves": False,
     "is_part": False,
     "part_of": 0,
     "far_host": 0,

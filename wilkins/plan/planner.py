@@ -205,6 +205,7 @@ def _planned(
         first_rank=first_rank,
         origin=str(task.where.position),
         restart=_restart(task, instance, words),
+        saves=_saves(task),
         placement=task.placement,
     )
 
@@ -257,6 +258,13 @@ def _restart(task: Task, instance: int, words: tuple[str, ...]) -> RestartRule |
         return None
     rule = task.restart.replaced(INSTANCE, str(instance))
     return rule if rule.args is None else replace(rule, args=(*words, *rule.args))
+
+
+def _saves(task: Task) -> bool:
+    """Whether it is a ready-made task whose options ask for saves."""
+    name = ready_made(task)
+    ready = all_tasks()[name] if name else None
+    return ready is not None and ready.saves(task.sections[ready.key])
 
 
 def _is_coupled(task: Task, number: int, wiring: Wiring) -> bool:

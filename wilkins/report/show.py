@@ -119,7 +119,7 @@ def _restart_table(plan: Plan) -> str:
             files = braced([one.restart.files for one in group if one.restart])
             rows.append((name, str(replace(task.restart, files=files))))
         elif made:
-            rows.append((name, "what it tells by itself"))
+            rows.append((name, "its newest save that fits" if task.saves else "what it tells by itself"))
         elif task.rerun == "always" or any("{filename}" in word for word in task.args):
             rows.append((name, "the step after the last that a program of it has ended well with"))
         else:
