@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import torch
 from torch import Tensor
 
 from wilkins.tasks import code
-from wilkins.tasks.checkpoint.storage.checksum import crc32_of
 
 _APART = ("stop", "publish", "save", "held_out", "results", "device", "error")
 """Options that say when training ends, what is measured and where things go: with others the model is the same."""
@@ -39,7 +39,10 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 def digest_of(samples: Mapping[str, Tensor]) -> int:
     """Of the samples of a step."""
-    return crc32_of([samples[name].contiguous().reshape(-1).view(torch.uint8).numpy() for name in sorted(samples)])
+    value = 0
+    for name in sorted(samples):
+        value = zlib.crc32(samples[name].contiguous().reshape(-1).view(torch.uint8).numpy().data, value)
+    return value
 
 
 def _named(options: Mapping[str, Any]) -> list[tuple[str, str]]:
