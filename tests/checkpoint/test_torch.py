@@ -109,6 +109,30 @@ def test_a_trainer_comes_back(torch: Any, opened: Opener) -> None:
     assert all(torch.equal(value, wanted[name]) for name, value in other.state_dict().items())
 
 
+@pytest.mark.usual("False")
+@pytest.mark.filterwarnings("error:Dynamo detected")
+@pytest.mark.parametrize("attached", [False, True])
+def test_an_optimizer_whose_step_is_compiled(torch: Any, opened: Opener, attached: bool) -> None:
+    """It waits as any other, and what it waits for is not compiled with it, which took seconds and warned."""
+    model, optimizer = trained(torch)
+    checkpointer = opened(keep=9)
+    if attached:
+        checkpointer.attach(optimizer)
+    compiled, versions = torch.compile(optimizer.step, backend="eager"), []
+    for number in range(6):
+        optimizer.zero_grad()
+        model(torch.randn(16, 200)).square().mean().backward()
+        versions.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+        checkpointer.save(number, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+        compiled()
+    torch.compiler.reset()
+    checkpointer.wait()
+    for number, model_then in enumerate(versions):
+        restored = checkpointer.restore(step=number)
+        assert restored is not None
+        assert all(torch.equal(restored.state["model"][name], tensor) for name, tensor in model_then.items())
+
+
 def test_parameters_are_filled_in_place(torch: Any, opened: Opener) -> None:
     model, _ = trained(torch)
     checkpointer = opened()

@@ -43,6 +43,14 @@ def _check_without_memory(leaders: bool, partners: Partners | None) -> None:
         raise CheckpointError(f"{partners}: partners keep parity of versions in memory; give memory=True as well")
 
 
+def _uncompiled(hook: Callable[..., None]) -> Callable[..., None]:
+    """A hook that torch's compiler, if it is loaded, leaves as it is: of a compiled `optimizer.step` it would compile
+    all that the hook calls, the description of a state, too."""
+    torch: Any = sys.modules["torch"]
+    found: Callable[..., None] = torch.compiler.disable(hook) if "torch._dynamo" in sys.modules else hook
+    return found
+
+
 class Checkpointer:
     """Saves states of this program's ranks as versions in a folder, behind the program's back::
 
@@ -143,7 +151,10 @@ class Checkpointer:
         self._jobs: deque[Job] = deque()
         self._blocked = 0.0
         self._hooks: list[Any] = []
-        self._waits = False
+        self._of_all: Any = None
+        """The hook of all optimizers."""
+        self._waits: bool | None = None
+        """Whether torch's compiler was loaded when it was made."""
         self._releasing = threading.RLock()
         self._last_asked: tuple[float, float] | None = None
         self.history: deque[Saved] = deque(maxlen=1000)
@@ -235,11 +246,13 @@ class Checkpointer:
 
     def attach(self, optimizer: Any) -> None:
         """Let an optimizer wait for the capture before each of its steps; those of torch do by themselves."""
-        self._hooks.append(optimizer.register_step_pre_hook(lambda *_: self.wait_captured()))
+        self._hooks.append(optimizer.register_step_pre_hook(_uncompiled(lambda *_: self.wait_captured())))
 
     def _let_optimizers_wait(self) -> None:
-        """All of torch's optimizers in this process, from now on."""
-        if self._waits or "torch" not in sys.modules:
+        """All of torch's optimizers in this process, from now on; anew when torch's compiler has come, which is at the
+        latest when the first of them is made."""
+        compiler = "torch._dynamo" in sys.modules
+        if "torch" not in sys.modules or self._waits == compiler:
             return
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -249,8 +262,10 @@ class Checkpointer:
             if (one := found()) is not None:
                 one.wait_captured()
 
-        self._hooks.append(register_optimizer_step_pre_hook(wait))
-        self._waits = True
+        if self._of_all is not None:
+            self._of_all.remove()
+        self._of_all = register_optimizer_step_pre_hook(_uncompiled(wait))
+        self._waits = compiler
 
     def wait(self) -> None:
         """Return when all that was saved is on storage.
@@ -303,10 +318,10 @@ class Checkpointer:
             if self._folders.memory is not None and not failed:
                 self._end_memory()
         finally:
-            for hook in self._hooks:
+            for hook in (*self._hooks, *([self._of_all] if self._of_all else ())):
                 hook.remove()
             self._hooks.clear()
-            self._waits = False
+            self._of_all = self._waits = None
             if self._capture is not None and self._flush is not None:
                 self._capture.close()
                 self._flush.close()
