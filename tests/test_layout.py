@@ -32,7 +32,7 @@ ROOMS = {
     "tasks/function": "tasks transport",
     "tasks/analysis/options": "schema tasks values",
     "tasks/checkpoint/options": "schema tasks values",
-    "tasks/continual/options": "schema tasks values",
+    "tasks/continual/options": "errors schema tasks values",
     "tasks/inference/options": "schema tasks tasks/continual/options values",
     "tasks/analysis": "atomic tasks tasks/analysis/options transport",
     "tasks/checkpoint/errors": "errors tasks",

@@ -17,15 +17,12 @@ if TYPE_CHECKING:
         RankFailed,
         RehearsalError,
     )
-    from wilkins.tasks.continual.learner.strategies import (
-        DarkReplay,
-        FromScratch,
-        Incremental,
-        Rehearsal,
-        Strategy,
-        make_strategy,
-    )
-    from wilkins.tasks.continual.learner.training_loop import Evaluation, Learner, Position, Step
+    from wilkins.tasks.continual.learner.by_name import make_strategy
+    from wilkins.tasks.continual.learner.positions import Evaluation, Position, Step
+    from wilkins.tasks.continual.learner.strategies import DarkReplay, FromScratch, Incremental, Rehearsal
+    from wilkins.tasks.continual.learner.strategy import Strategy
+    from wilkins.tasks.continual.learner.terms import Term
+    from wilkins.tasks.continual.learner.training_loop import Learner
     from wilkins.tasks.continual.learner.world import process_group
     from wilkins.tasks.continual.rehearsal.arrays import concatenate
     from wilkins.tasks.continual.rehearsal.buffer import RehearsalBuffer
@@ -42,10 +39,12 @@ _PLACES = {
     "concatenate": "rehearsal.arrays",
 }
 _WITH_TORCH = {
-    **dict.fromkeys(("Evaluation", "Learner", "Position", "Step"), "learner.training_loop"),
-    **dict.fromkeys(
-        ("DarkReplay", "FromScratch", "Incremental", "Rehearsal", "Strategy", "make_strategy"), "learner.strategies"
-    ),
+    **dict.fromkeys(("Evaluation", "Position", "Step"), "learner.positions"),
+    **dict.fromkeys(("DarkReplay", "FromScratch", "Incremental", "Rehearsal"), "learner.strategies"),
+    "Learner": "learner.training_loop",
+    "Strategy": "learner.strategy",
+    "Term": "learner.terms",
+    "make_strategy": "learner.by_name",
     "process_group": "learner.world",
 }
 
@@ -68,6 +67,7 @@ __all__ = [
     "Statistics",
     "Step",
     "Strategy",
+    "Term",
     "concatenate",
     "make_strategy",
     "process_group",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from wilkins.errors import suggest
 from wilkins.schema.kinds import Parsed, Values, boolean, choice, duration, integer, number, size, text
 from wilkins.schema.reading import Kind, Where, key
 from wilkins.schema.sections import Section
@@ -18,8 +19,8 @@ from wilkins.values import dataclass
 _CODE = re.compile(r"(?P<place>[^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)")
 _OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")
 _WITH_MOMENTUM = ("sgd", "rmsprop")
-WITH_BUFFER = ("rehearsal", "der", "der++")
-"""Strategies that keep samples in a rehearsal buffer."""
+_WITH_BUFFER = ("rehearsal", "der", "der++")
+"""Strategies that need a rehearsal buffer."""
 
 
 def is_code(value: str) -> bool:
@@ -32,7 +33,7 @@ def code(*words: str) -> Kind:
 
     def parse(value: str) -> str:
         if value not in words and not is_code(value):
-            raise ValueError
+            raise ValueError(suggest(value, words).removeprefix("; "))
         return value
 
     meaning = "".join(f"'{word}', " for word in words) + ("or " if words else "") + "'module:name' or 'file.py:name'"
@@ -211,17 +212,19 @@ class Train:
         "`cross_entropy`, `rmse` for `mse`, `loss` for others.",
     )
     strategy: str = key(
-        choice("incremental", "from-scratch", *WITH_BUFFER),
+        code("incremental", "from-scratch", *_WITH_BUFFER),
         default="incremental",
         doc="`incremental`: on new samples only; `from-scratch`: anew with each step, on all samples so far; "
-        "`rehearsal`: with representatives from a buffer; `der`, `der++`: dark experience replay.",
+        "`rehearsal`: with representatives from a buffer; `der`, `der++`: dark experience replay; or a class of your "
+        "own that derives from `wilkins.tasks.continual.Strategy`.",
     )
+    strategy_args: dict[str, Any] | None = key(Values(), default=None, doc="Arguments of your own strategy, by name.")
     alpha: float | None = key(
         positive(), default=None, doc="Of `der` and `der++`: weight of the distance from remembered outputs; 0.5."
     )
     beta: float | None = key(positive(), default=None, doc="Of `der++`: weight of the loss on representatives; 0.5.")
     buffer: Buffer | None = key(
-        Section(Buffer), default=None, doc="The rehearsal buffer of such a strategy; others do without."
+        Section(Buffer), default=None, doc="The rehearsal buffer of such a strategy, or of your own; others do without."
     )
     optimizer: Optimizer | None = key(Section(Optimizer), default=None, doc="The optimiser; left out: `{name: sgd}`.")
     batch: int = key(integer(1), default=32, doc="Samples per rank and optimiser step, at most.")
@@ -318,8 +321,10 @@ def _check_samples(options: Train) -> Iterator[tuple[str, str]]:
 
 def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
     buffer = options.buffer
-    if options.strategy in WITH_BUFFER and buffer is None:
+    if options.strategy in _WITH_BUFFER and buffer is None:
         yield "strategy", f"{options.strategy!r} needs a buffer; add 'buffer: {{samples: 1000}}'"
+    if options.strategy_args and not is_code(options.strategy):
+        yield "strategy_args", f"they are of a strategy of your own, and {options.strategy!r} has none; remove them"
     if buffer and (buffer.samples is None) == (buffer.bytes is None):
         yield "buffer", "the room of the buffer is given by either 'samples' or 'bytes', one of the two"
     if buffer and (buffer.candidates or 1) > options.batch:
@@ -336,6 +341,7 @@ def _code(options: Train) -> Iterator[tuple[str, str]]:
     named = (
         ("model", options.model),
         ("loss", options.loss),
+        ("strategy", options.strategy),
         ("optimizer", options.optimizer and options.optimizer.name),
     )
     yield from ((key, name) for key, name in named if name and is_code(name))

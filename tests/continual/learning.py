@@ -51,3 +51,32 @@ def buffer_options(**changes: Any) -> RehearsalOptions:
 def weights(model: Any) -> Any:
     """All parameters, one after the other."""
     return torch().cat([one.detach().flatten() for one in model.parameters()])
+
+
+def on_mistakes() -> Any:
+    """A strategy of a user's own: what the model gets wrong goes to the buffer; recalled samples weigh less."""
+    continual = importlib.import_module("wilkins.tasks.continual")
+
+    class OnMistakes(continual.Strategy):  # type: ignore[misc, name-defined]
+        keeps_outputs = True
+
+        def __init__(self, *given: Any, weight: float = 0.5, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self.weight, self.often = weight, torch().zeros(CLASSES, dtype=torch().int64)
+
+        def remember(self, samples: Any) -> None:
+            wrong = samples["logits"].argmax(1) != samples["y"]
+            self.often += torch().bincount(samples["y"][wrong], minlength=CLASSES)
+            super().remember({name: tensor[wrong] for name, tensor in samples.items()})
+
+        def terms(self, new: int, recalled: int) -> Any:
+            weight = self.weight / (1 + int(self.often.max()))
+            return continual.Term(0, new), continual.Term(new, new + recalled, weight)
+
+        def state_dict(self) -> Any:
+            return {"often": self.often}
+
+        def load_state_dict(self, state: Any) -> None:
+            self.often = state["often"]
+
+    return OnMistakes

@@ -19,6 +19,7 @@ from wilkins.tasks import continual
 pytestmark = pytest.mark.needs("python:torch")
 
 ALPHA, BETA = 1.0, 0.7
+WEIGHTS: dict[str, Any] = {"der": {"alpha": ALPHA}, "der++": {"alpha": ALPHA, "beta": BETA}}
 EPOCHS, RATE = 5, 0.1
 
 
@@ -28,7 +29,7 @@ def test_every_step_is_that_of_the_paper(name: str, draws: int) -> None:
     nn = torch().nn.functional
     model, plain = perceptron(3), perceptron(3)
     optimizer = sgd(plain)
-    strategy = continual.make_strategy(name, buffer_options(balance="proportional"), alpha=ALPHA, beta=BETA)
+    strategy = continual.make_strategy(name, buffer_options(balance="proportional"), **WEIGHTS[name])
     recalled: list[Mapping[str, Any]] = []
     recall = strategy.recall
     strategy.recall = lambda: (recalled.append(recall()), recalled[-1])[1]  # type: ignore[func-returns-value, method-assign]
@@ -144,7 +145,7 @@ def test_accuracies_are_those_of_a_reference_loop(forgetful: Any, name: str, bet
     """Over seeds the means differ by less than chance explains (three standard errors), and both are far from what the
     same loops reach without replay."""
     expected = np.array([reference(seed, ALPHA, beta) for seed in SEEDS])
-    found = np.array([ours(name, seed, alpha=ALPHA, beta=BETA) for seed in SEEDS])
+    found = np.array([ours(name, seed, **WEIGHTS[name]) for seed in SEEDS])
     error = np.sqrt((expected.var(ddof=1) + found.var(ddof=1)) / len(SEEDS))
     told = f"reference {expected.mean():.3f}, ours {found.mean():.3f}, error {error:.3f}, none {forgetful.mean():.3f}"
     print(told)

@@ -279,9 +279,9 @@ def test_an_experience_without_samples() -> None:
 
 
 def test_strategies_by_name() -> None:
-    assert [continual.make_strategy(name, buffer_options()).name for name in NAMES] == list(
-        importlib.import_module("wilkins.tasks.continual.learner.strategies").NAMES
-    )
+    known = importlib.import_module("wilkins.tasks.continual.learner.by_name").STRATEGIES
+    assert sorted(known) == sorted(NAMES)
+    assert {name: continual.make_strategy(name, buffer_options()).name for name in known} == {one: one for one in known}
     with pytest.raises(ValueError, match="there is no strategy 'replay'"):
         continual.make_strategy("replay")
     with pytest.raises(ValueError, match="'der' needs a rehearsal buffer"):

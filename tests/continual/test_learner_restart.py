@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from checkpoint.rank_threads import on_ranks
-from continual.learning import BATCH, blobs, buffer_options, perceptron, sgd, torch, weights
+from continual.learning import BATCH, blobs, buffer_options, on_mistakes, perceptron, sgd, torch, weights
 from kill_points import kill_at
 
 from support import MPIEXEC, run_tree
@@ -85,7 +86,7 @@ def steps_in(folder: Path) -> list[int]:
 
 def learner_of(name: str = "rehearsal", **options: Any) -> Any:
     model = perceptron(3)
-    strategy = continual.make_strategy(name, buffer_options(**options))
+    strategy = continual.make_strategy(on_mistakes() if name == "own" else name, buffer_options(**options))
     return continual.Learner(model, strategy, sgd(model), seed=3, batch=BATCH)
 
 
@@ -98,7 +99,10 @@ def saved(folder: Path, name: str = "rehearsal") -> Any:
     return weights(learner.model)
 
 
-@pytest.mark.parametrize("name", ["incremental", "from-scratch", "rehearsal", "der", "der++"])
+STRATEGIES = ["incremental", "from-scratch", "rehearsal", "der", "der++", "own"]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_between_experiences(tmp_path: Path, name: str) -> None:
     expected = saved(tmp_path, name)
     with learner_of(name) as learner:
@@ -107,6 +111,33 @@ def test_between_experiences(tmp_path: Path, name: str) -> None:
         assert extra["note"].tolist() == [0, 1, 2]
         learner.experience(blobs(0)[1].as_batch())
     assert torch().equal(weights(learner.model), expected)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_at_any_step(tmp_path: Path, name: str) -> None:
+    """What ends in the middle of an experience, or after its last step, goes on as if it had not ended."""
+
+    class Ended(Exception):
+        pass
+
+    def until(learner: Any, last: int) -> None:
+        def after(step: Any) -> None:
+            if step.number == last:
+                learner.save(tmp_path)
+                raise Ended
+
+        with learner, contextlib.suppress(Ended):
+            learner.load(tmp_path)
+            for experience in blobs(0, 15)[learner.position.experience :]:
+                learner.experience(experience.as_batch(), 2, after_step=after)
+
+    whole = learner_of(name)
+    until(whole, -1)
+    for last in (2, 6, 7, 15, -1):
+        learner = learner_of(name)
+        until(learner, last)
+    assert learner.steps == whole.steps
+    assert torch().equal(weights(learner.model), weights(whole.model))
 
 
 def test_state_dict_alone(tmp_path: Path) -> None:

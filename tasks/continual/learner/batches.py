@@ -97,6 +97,11 @@ def joined(parts: Sequence[Tensor], device: torch.device) -> Tensor:
     return pinned.to(device, non_blocking=True)
 
 
+def in_precision(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Floating-point numbers in the precision of a model; others as they are."""
+    return x.to(dtype) if x.is_floating_point() else x
+
+
 def orders(samples: int, steps: int, seeds: Sequence[int]) -> Iterator[Tensor]:
     """Which samples each step of an epoch trains on: all of them once, in an order that follows from `seeds`.
 

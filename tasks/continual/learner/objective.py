@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from wilkins.tasks.continual.errors import LearningError
-from wilkins.tasks.continual.learner.batches import TARGET, joined
-from wilkins.tasks.continual.learner.losses import Loss, squared_error
-from wilkins.tasks.continual.learner.strategies import LOGITS, Batch, Portion
+from wilkins.tasks.continual.learner.batches import TARGET
+from wilkins.tasks.continual.learner.losses import Loss
+from wilkins.tasks.continual.learner.terms import StepSamples, Term
 
 
 class Objective:
@@ -28,51 +28,44 @@ class Objective:
         self._ranks = ranks
         self._unchecked: Tensor | None = None
 
-    def of_step(
-        self,
-        step: int,
-        outputs: Tensor,
-        samples: Batch,
-        recalled: Batch,
-        portions: Sequence[Portion],
-        counts: Sequence[float],
-    ) -> Tensor:
-        """The weighted sum of the portions' losses, such that averaging its gradient over the ranks gives that of the
+    def of_step(self, outputs: Tensor, samples: StepSamples, terms: Sequence[Term], counts: Sequence[float]) -> Tensor:
+        """The weighted sum of the terms' losses, such that averaging its gradient over the ranks gives that of the
         mean over the samples of all ranks.
 
         Args:
-            step: for messages.
             outputs: for the new samples, then the recalled ones.
-            counts: samples of each portion on all ranks together.
+            counts: samples of each term on all ranks together.
 
         Raises:
-            LearningError: the loss gives something else than one number, or one that is not finite.
+            LearningError: a term has other rows than there are, or its loss gives something else than one number.
         """
-        new = len(samples[TARGET])
-        parts = [samples[TARGET], recalled[TARGET]] if recalled else [samples[TARGET]]
-        targets = joined(parts, self._device)
-        terms = []
-        for portion, of_all in zip(portions, counts, strict=True):
-            if not portion.samples:
+        values = []
+        for term, of_all in zip(terms, counts, strict=True):
+            if not 0 <= term.begin <= term.end <= samples.count:
+                raise LearningError(f"a term has the rows {term.begin} to {term.end}, and there are {samples.count}")
+            if not term.samples:
                 continue
-            rows = outputs[portion.begin : portion.end]
-            if portion.kept_outputs:
-                kept = joined([recalled[LOGITS][portion.begin - new : portion.end - new]], self._device)
-                value = squared_error(rows, kept)
+            rows = outputs[term.begin : term.end]
+            if term.loss is None:
+                value = self._loss.function(rows, samples.cut(TARGET, term.begin, term.end))
+                name = self._loss.name
             else:
-                value = self._loss.function(rows, targets[portion.begin : portion.end])
-                if value.numel() != 1:
-                    raise LearningError(
-                        f"the loss {self._loss.name!r} gives a tensor of shape {tuple(value.shape)}; it must give one "
-                        "number, the mean over the samples"
-                    )
-            terms.append(value.reshape(()) * (portion.weight * portion.samples * self._ranks / of_all))
-        objective = torch.stack(terms).sum()
-        self._check_finite(objective, step)
-        return objective
+                value = term.loss(rows, samples.rows(term))
+                name = getattr(term.loss, "__qualname__", type(term.loss).__name__)
+            if value.numel() != 1:
+                raise LearningError(
+                    f"the loss {name!r} gives a tensor of shape {tuple(value.shape)}; it must give one "
+                    "number, the mean over the samples"
+                )
+            values.append(value.reshape(()) * (term.weight * term.samples * self._ranks / of_all))
+        return torch.stack(values).sum() if values else outputs.sum() * 0
 
-    def _check_finite(self, objective: Tensor, step: int) -> None:
-        """On a CUDA device one step late, so that nothing waits for it."""
+    def check_finite(self, objective: Tensor, step: int) -> None:
+        """Compare the objective of a step with numbers; on a CUDA device one step late, so that nothing waits for it.
+
+        Raises:
+            LearningError: it is not finite.
+        """
         looked_at: Tensor | None = objective.detach()
         if self._device.type == "cuda":
             looked_at, self._unchecked = self._unchecked, objective.detach()

@@ -15,8 +15,9 @@ from wilkins.tasks.checkpoint.engine.at_once import newest_manifest, restore_new
 from wilkins.tasks.checkpoint.engine.restore import read_rank
 from wilkins.tasks.checkpoint.ranks import together
 from wilkins.tasks.continual.errors import CheckpointError
-from wilkins.tasks.continual.learner.strategies import Strategy
+from wilkins.tasks.continual.learner.strategy import Strategy
 from wilkins.tasks.continual.learner.world import group_of_ranks
+from wilkins.tasks.continual.rehearsal.buffer import RehearsalBuffer
 
 KEPT = 2
 """How many saves stay, the newest ones."""
@@ -45,8 +46,9 @@ class Saved(Protocol):
 def save(learner: Saved, folder: str | PathLike[str], extra: Mapping[str, Any], keep: int = KEPT) -> None:
     """See `Learner.save`."""
     ranks = group_of_ranks()
-    buffer = learner.strategy.buffer_state() if learner.steps else None
-    state = {**learner.state_dict(), "buffer": buffer, "extra": dict(extra)}
+    buffer = learner.strategy.buffer if learner.steps else None
+    kept = buffer.state_dict() if buffer else None
+    state = {**learner.state_dict(), "buffer": kept, "extra": dict(extra)}
     if ranks.rank:
         state = {name: state[name] for name in _OWN}
     save_at_once(Path(folder), ranks, learner.steps, state, keep)
@@ -74,10 +76,16 @@ def load(learner: Saved, folder: str | PathLike[str], only: int | None = None) -
                 state.update(read_rank(restored.path, 0, shared) | state)
             learner.load_state_dict(state)
             if state["buffer"] is not None:
-                learner.strategy.load_buffer_state(state["buffer"])
+                _buffer_of(learner.strategy).load_state_dict(state["buffer"])
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"cannot restore a learner from {restored.path}: {error}") from error
 
     together(ranks, fill, str)
     extra: dict[str, Any] = state["extra"]
     return extra
+
+
+def _buffer_of(strategy: Strategy) -> RehearsalBuffer:
+    if strategy.buffer is None:
+        raise CheckpointError(f"it was saved with a rehearsal buffer, which the strategy {strategy.name!r} has not")
+    return strategy.buffer

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from os import PathLike
 from types import TracebackType
 from typing import Any
@@ -17,61 +17,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wilkins.tasks.continual.errors import BadBatch, CheckpointError, LearningError
+from wilkins.tasks.continual.errors import CheckpointError, LearningError
 from wilkins.tasks.continual.learner import saved_learner
-from wilkins.tasks.continual.learner.batches import INPUT, TARGET, Checker, as_tensors, joined, orders
+from wilkins.tasks.continual.learner.batches import INPUT, TARGET, Checker, joined, orders
+from wilkins.tasks.continual.learner.checked_model import CheckedModel
 from wilkins.tasks.continual.learner.generators import generator_state, seed_generators, set_generators
-from wilkins.tasks.continual.learner.losses import LossFunction, correct, make_loss, problem_of
+from wilkins.tasks.continual.learner.losses import LossFunction, correct, make_loss
 from wilkins.tasks.continual.learner.objective import Objective
-from wilkins.tasks.continual.learner.strategies import LOGITS, Batch, Strategy
+from wilkins.tasks.continual.learner.positions import Evaluation, Position, Step
+from wilkins.tasks.continual.learner.strategy import LOGITS, Strategy
+from wilkins.tasks.continual.learner.terms import Batch, StepSamples
 from wilkins.tasks.continual.learner.world import Replica, Total, greatest, rank_and_size, totals
 from wilkins.tasks.continual.rehearsal.arrays import Array
 
 FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a step was like on this rank."""
-
-    number: int
-    """Steps made so far, this one included."""
-    samples: int
-    """New samples."""
-    recalled: int
-    """Representatives that were mixed in."""
-    objective: Tensor
-    """This rank's objective: a tensor of one number, on the model's device."""
-    outputs: Tensor | None = field(repr=False)
-    """What the model gave for the new samples before it was trained on them; None without new samples."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """How good a model is on samples of all ranks."""
-
-    samples: int
-    loss: float
-    """Mean loss; NaN without samples."""
-    accuracy: float
-    """Share of samples whose class has the greatest output; NaN without samples, and where targets are no classes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where in the data a learner is."""
-
-    experience: int = 0
-    """Experiences that were finished, which is the number of the current one."""
-    epoch: int = 0
-    """Epochs of the current experience that were finished."""
-    batch: int = 0
-    """Batches of the current epoch that were trained on."""
-
-    @property
-    def begun(self) -> bool:
-        """Whether some of the current experience was trained on."""
-        return bool(self.epoch or self.batch)
 
 
 class Learner:
@@ -86,7 +45,7 @@ class Learner:
 
     Args:
         model: takes `x`, samples along the first axis, and gives one tensor of outputs. Rank 0's parameters count.
-        strategy: see `strategies`; ended together with the learner.
+        strategy: see `strategy`; ended together with the learner.
         optimizer: any of torch's.
         loss: `cross_entropy`, `mse`, `module:function`, or a function of outputs and targets that gives the mean loss.
         batch: samples per rank and step in `experience`; left out: what the strategy was made for, or 32.
@@ -123,16 +82,17 @@ class Learner:
         self.strategy = strategy
         self.optimizer = optimizer
         self.loss = make_loss(loss)
-        self.batch = batch or strategy.batch or 32
+        self.batch = batch or (strategy.buffer.options.batch if strategy.buffer else 32)
         self.seed = seed
         self.steps = 0
         self.position = Position()
         self._begun = False
         self._checker = Checker(port, nan=check_nan)
+        self._called = CheckedModel(self.model, self.loss, self.device, self._checker)
         self._objective = Objective(self.loss, self.device, self.ranks)
         self._replica = Replica(self.model, self.device, find_unused_parameters=find_unused_parameters)
         self._initial = deepcopy(self._weights()) if strategy.restarts else None
-        self._tried = False
+        strategy.learner = self
         seed_generators([seed, self.rank])
 
     def step(self, batch: Mapping[str, Array], *, offer: bool = True) -> Step:
@@ -143,23 +103,24 @@ class Learner:
             LearningError: the objective is no finite number any more.
             BadSample, RankFailed: as for `RehearsalBuffer.update`.
         """
-        samples = self._tensors(batch)
+        samples = self._called.tensors(batch, self.steps)
         new = self._checker.check(samples, self.steps)
         recalled = self.strategy.recall()
-        old = len(recalled[INPUT]) if recalled else 0
-        portions = self.strategy.portions(new, old)
-        total = Total([portion.samples for portion in portions]) if self.ranks > 1 else None
+        rows = StepSamples(samples, recalled, self.device, self._called.dtype)
+        terms = self.strategy.terms(new, rows.count - new)
+        total = Total([term.samples for term in terms]) if self.ranks > 1 else None
         offered = samples if offer else {name: tensor[:0] for name, tensor in samples.items()}
         if not self.strategy.keeps_outputs:
             self.strategy.remember(self._where_kept(offered))
         self.model.train()
-        outputs = self._forward(samples, recalled) if new + old else None
+        outputs = self._forward(rows, samples) if rows.count else None
         wait = self._keep(outputs, offered) if self.strategy.keeps_outputs else None
         if outputs is None:
             objective = self._replica(None)
         else:
-            counts = total.result() if total is not None else [portion.samples for portion in portions]
-            objective = self._objective.of_step(self.steps, outputs, samples, recalled, portions, counts)
+            counts = total.result() if total is not None else [term.samples for term in terms]
+            objective = self._objective.of_step(outputs, rows, terms, counts)
+            self._objective.check_finite(objective, self.steps)
         self.optimizer.zero_grad()
         torch.autograd.backward(objective)
         if wait is not None:
@@ -167,7 +128,7 @@ class Learner:
         self.optimizer.step()
         self.steps += 1
         made = None if outputs is None or not new else outputs[:new].detach()
-        return Step(self.steps, new, old, objective.detach(), made)
+        return Step(self.steps, new, rows.count - new, objective.detach(), made)
 
     def experience(
         self, data: Mapping[str, Array], epochs: int = 1, *, after_step: Callable[[Step], None] | None = None
@@ -182,7 +143,7 @@ class Learner:
             LearningError: no rank has samples; and all that `step` raises.
         """
         number, resumed = self.position.experience, self._begun
-        samples = self.strategy.begin(self._tensors(data), again=resumed)
+        samples = self.strategy.begin(self._called.tensors(data, self.steps), again=resumed)
         self._checker.check({name: tensor[:0] for name, tensor in samples.items()}, self.steps)
         count = len(samples[INPUT])
         steps = -(-greatest(count) // self.batch)
@@ -214,15 +175,15 @@ class Learner:
         Raises:
             BadBatch: the samples do not fit the model or the loss.
         """
-        samples = self._tensors(data)
+        samples = self._called.tensors(data, self.steps)
         count = self._checker.check(samples, self.steps)
         was, loss, right = self.model.training, 0.0, 0
         self.model.eval()
         with torch.no_grad():
             for begin in range(0, count, batch):
                 part = {name: tensor[begin : begin + batch] for name, tensor in samples.items()}
-                outputs = self._outputs(joined([part[INPUT]], self.device), self.model)
-                self._check_outputs(outputs, part)
+                outputs = self._called.outputs(joined([part[INPUT]], self.device), self.steps)
+                self._called.check(outputs, part, self.steps)
                 targets = joined([part[TARGET]], self.device)
                 loss += float(self.loss.function(outputs, targets)) * len(targets)
                 right += int(correct(outputs, targets)) if self.loss.classes else 0
@@ -296,73 +257,36 @@ class Learner:
         return saved_learner.load(self, folder, step)
 
     def __enter__(self) -> Learner:
-        self.strategy.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self.strategy.__exit__(kind, error, trace)
+            if self.strategy.buffer:
+                self.strategy.buffer.__exit__(kind, error, trace)
         finally:
             self._replica.close()
 
-    def _tensors(self, batch: Mapping[str, Array]) -> dict[str, Tensor]:
-        try:
-            return as_tensors(batch)
-        except BadBatch as error:
-            raise self._checker.error(error.reason, self.steps, error.tensor) from None
-
-    def _forward(self, samples: Batch, recalled: Batch) -> Tensor:
+    def _forward(self, rows: StepSamples, samples: Batch) -> Tensor:
         """Outputs for the new samples, then the recalled ones."""
-        parts = [samples[INPUT], recalled[INPUT]] if recalled else [samples[INPUT]]
-        outputs = self._outputs(joined(parts, self.device), self._replica)
-        self._check_outputs(outputs[: len(samples[INPUT])], samples)
+        outputs = self._called.outputs(rows[INPUT], self.steps, self._replica)
+        self._called.check(outputs[: len(samples[INPUT])], samples, self.steps)
         return outputs
-
-    def _outputs(self, x: Tensor, model: Callable[[Tensor], Any]) -> Tensor:
-        """What the model gives for inputs; floating-point numbers are converted to the precision of the model."""
-        if x.is_floating_point():
-            first = next(parameter for parameter in self.model.parameters() if parameter.requires_grad)
-            x = x.to(first.dtype)
-        try:
-            outputs = model(x)
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:
-            if self._tried:
-                raise
-            given = f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape[1:])}"
-            raise self._checker.error(
-                f"the model ({type(self.model).__name__}) does not take samples of {given}: {error}", self.steps, INPUT
-            ) from None
-        if not isinstance(outputs, Tensor) or len(outputs) != len(x):
-            what = f"{tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
-            raise self._checker.error(
-                f"the model ({type(self.model).__name__}) gives {what} for {len(x)} samples; a tensor with outputs of "
-                "each sample along the first axis is needed",
-                self.steps,
-                INPUT,
-            )
-        self._tried = True
-        return outputs
-
-    def _check_outputs(self, outputs: Tensor, samples: Batch) -> None:
-        if not len(outputs):
-            return
-        problem = problem_of(self.loss, outputs, samples[TARGET])
-        if problem:
-            raise self._checker.error(problem, self.steps, TARGET)
 
     def _where_kept(self, samples: Batch) -> Batch:
-        if self.strategy.device == "host":
+        place = self.strategy.buffer.options.device if self.strategy.buffer else "host"
+        if place == "host":
             return samples
-        return {name: tensor.to(self.strategy.device, non_blocking=True) for name, tensor in samples.items()}
+        return {name: tensor.to(place, non_blocking=True) for name, tensor in samples.items()}
 
     def _keep(self, outputs: Tensor | None, offered: Batch) -> Callable[[], None] | None:
         """Offer samples with their outputs. On a CUDA device outputs are on their way to the host meanwhile; what is
         returned then is to be called when `backward` is queued: it waits for them and offers."""
         count = len(offered[INPUT])
-        logits = (self._no_outputs(offered[INPUT]) if outputs is None else outputs[:count]).detach()
-        if self.device.type != "cuda" or self.strategy.device != "host":
+        made = self._called.no_outputs(offered[INPUT], self.steps) if outputs is None else outputs[:count]
+        logits = made.detach()
+        if self.device.type != "cuda" or (self.strategy.buffer and self.strategy.buffer.options.device != "host"):
             self.strategy.remember(self._where_kept({**offered, LOGITS: logits}))
             return None
         pinned = torch.empty(logits.shape, dtype=logits.dtype, pin_memory=True)
@@ -374,15 +298,6 @@ class Learner:
             self.strategy.remember({**offered, LOGITS: pinned})
 
         return wait
-
-    def _no_outputs(self, x: Tensor) -> Tensor:
-        """Outputs for no samples, of the shape they would have."""
-        training = self.model.training
-        self.model.eval()
-        with torch.no_grad():
-            outputs = self._outputs(x.new_zeros((1, *x.shape[1:])).to(self.device), self.model)
-        self.model.train(training)
-        return outputs[:0]
 
     def _weights(self) -> dict[str, Any]:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 from wilkins.tasks import code
+from wilkins.tasks.continual.learner.by_name import make_strategy
 from wilkins.tasks.continual.learner.losses import BUILT_IN, LossFunction
-from wilkins.tasks.continual.options import WITH_BUFFER, is_code
+from wilkins.tasks.continual.learner.strategy import Strategy
+from wilkins.tasks.continual.options import is_code
 from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
 from wilkins.tasks.errors import TaskError
 from wilkins.tasks.group import Group
@@ -95,11 +97,41 @@ def optimizer_of(options: Options | None, model: torch.nn.Module, folders: Seque
     return optimizer
 
 
+def strategy_of(options: Options, ranks: Group, port: str, folders: Sequence[Path]) -> Strategy:
+    """The strategy by the section `train:`, with its buffer, if there is one. All ranks make it together.
+
+    Raises:
+        TaskError: there is no such class, it fails, or what it gives is no strategy.
+    """
+    name = str(options["strategy"])
+    own = is_code(name)
+    arguments = {key: options[key] for key in ("alpha", "beta") if options[key] is not None}
+    arguments |= options["strategy_args"] or {}
+    make = code.load(name, "strategy", folders) if own else name
+    buffer = buffer_of(options)
+    try:
+        strategy = make_strategy(make, buffer, ranks.comm, port=port, **arguments)
+    except Exception as error:
+        if not own:
+            raise TaskError(f"'buffer': {error}") from error  # no MPI_THREAD_MULTIPLE
+        given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        raise TaskError(
+            f"'strategy: {name}': called with (options, comm, port=...{', ' * bool(given)}{given}) it fails: "
+            f"{code.told(error)}; mend it, or 'strategy_args'"
+        ) from error
+    if not isinstance(strategy, Strategy):
+        raise TaskError(
+            f"'strategy: {name}' gives a {type(strategy).__name__}, and a strategy is needed; derive the class from "
+            "wilkins.tasks.continual.Strategy"
+        )
+    return strategy
+
+
 def buffer_of(options: Options) -> RehearsalOptions | None:
-    """The options of the rehearsal buffer, by the section `train:`; None for strategies without one."""
-    if options["strategy"] not in WITH_BUFFER:
-        return None
+    """The options of the rehearsal buffer, by the section `train:`; None without this section."""
     section, batch = options["buffer"], int(options["batch"])
+    if section is None:
+        return None
     quarter = max(1, batch // 4)
     return RehearsalOptions(
         batch=batch,

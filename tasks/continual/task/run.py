@@ -19,8 +19,8 @@ from wilkins.tasks.continual.errors import BadBatch, BadSample, RankFailed
 from wilkins.tasks.continual.learner import saved_learner
 from wilkins.tasks.continual.learner.generators import generator_state, set_generators
 from wilkins.tasks.continual.learner.losses import problem_of
-from wilkins.tasks.continual.learner.strategies import make_strategy
-from wilkins.tasks.continual.learner.training_loop import Learner, Step
+from wilkins.tasks.continual.learner.positions import Step
+from wilkins.tasks.continual.learner.training_loop import Learner
 from wilkins.tasks.continual.learner.world import process_group
 from wilkins.tasks.continual.task import making
 from wilkins.tasks.continual.task.evaluation import kind_of_error, measure, of_all
@@ -60,17 +60,7 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
     loss = making.loss_of(options["loss"], folders)
     optimizer = making.optimizer_of(options["optimizer"], model, folders)
     with process_group(ranks.comm, device):
-        try:
-            strategy = make_strategy(
-                options["strategy"],
-                making.buffer_of(options),
-                ranks.comm,
-                alpha=options["alpha"] or 0.5,
-                beta=options["beta"] or 0.5,
-                port=ports.inports[0],
-            )
-        except RuntimeError as error:  # no MPI_THREAD_MULTIPLE
-            raise TaskError(f"'buffer': {error}") from error
+        strategy = making.strategy_of(options, ranks, ports.inports[0], folders)
         with Learner(
             model,
             strategy,

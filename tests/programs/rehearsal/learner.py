@@ -21,7 +21,7 @@ from mpi4py import MPI
 
 from wilkins.tasks import continual
 from wilkins.tasks.checkpoint.engine.flush import Flush
-from wilkins.tasks.continual.learner.training_loop import Step
+from wilkins.tasks.continual.learner.positions import Step
 from wilkins.tasks.continual.scenarios import class_incremental
 
 SAVE_EVERY = 4
