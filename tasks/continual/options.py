@@ -73,12 +73,15 @@ class Buffer:
         doc="Samples that a rank gets back with each batch and trains on too; left out: a quarter of `batch`.",
     )
     eviction: str = key(
-        choice("reservoir", "random", "fifo"), default="reservoir", doc="Which sample makes room for a new one."
+        code("reservoir", "random", "fifo"),
+        default="reservoir",
+        doc="Which sample makes room for a new one: by a rule, or chosen by a function.",
     )
     balance: str = key(
-        choice("class", "proportional"),
+        choice("class", "step", "task", "proportional"),
         default="class",
-        doc="Whether classes (of `label`) get equal room, or room by their share of the stream.",
+        doc="What gets equal room: each class (of `label`), each `step` of the stream, each `task`; or nothing, so "
+        "that each has room by its share of the stream (`proportional`).",
     )
     device: str = key(text(), default="host", doc="Where samples are kept: `host`, or a torch device such as `cuda:0`.")
     background: bool = key(
@@ -195,6 +198,12 @@ class Train:
         default=None,
         doc="Path of the dataset of each sample's class, a whole number from 0 on: the target of `cross_entropy`, and "
         "what `balance: class` of the buffer goes by.",
+    )
+    task: str | None = key(
+        text(),
+        default=None,
+        doc="Path of the dataset of each sample's task, a whole number from 0 on, or of one number for the whole step: "
+        "what `balance: task` of the buffer goes by.",
     )
     classes: int | None = key(
         integer(1), default=None, doc="Number of classes; left out: as many as the model's output has columns."
@@ -327,6 +336,8 @@ def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
         yield "strategy_args", f"they are of a strategy of your own, and {options.strategy!r} has none; remove them"
     if buffer and (buffer.samples is None) == (buffer.bytes is None):
         yield "buffer", "the room of the buffer is given by either 'samples' or 'bytes', one of the two"
+    if buffer and buffer.balance == "task" and options.task is None:
+        yield "buffer", "'balance: task' needs to know the tasks; add 'task: PATH' beside it, or set 'balance: step'"
     if buffer and (buffer.candidates or 1) > options.batch:
         yield "buffer", f"'candidates' ({buffer.candidates}) must not exceed 'batch' ({options.batch})"
     for name, strategies in (("alpha", ("der", "der++")), ("beta", ("der++",))):
@@ -342,6 +353,7 @@ def _code(options: Train) -> Iterator[tuple[str, str]]:
         ("model", options.model),
         ("loss", options.loss),
         ("strategy", options.strategy),
+        ("buffer", options.buffer and options.buffer.eviction),
         ("optimizer", options.optimizer and options.optimizer.name),
     )
     yield from ((key, name) for key, name in named if name and is_code(name))

@@ -277,7 +277,7 @@ def test_what_a_forward_pass_tells_is_kept_too() -> None:
         ({"samples": None}, "either 'samples' or 'bytes'"),
         ({"bytes": 5}, "either 'samples' or 'bytes'"),
         ({"eviction": "lru"}, "'eviction' must be one of reservoir, random, fifo, not 'lru'"),
-        ({"balance": "none"}, "'balance' must be one of class, proportional"),
+        ({"balance": "none"}, "'balance' must be one of class, step, task, proportional"),
         ({"nan": "drop"}, "'nan' must be one of error, skip, keep"),
         ({"classes": 3}, "'classes' is given, but not 'label'"),
         ({"seed": -1}, "'seed' must be a whole number from 0 on"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ def steps_in(folder: Path) -> list[int]:
 
 def batch(step: int) -> dict[str, Any]:
     number = np.arange(step * 10, step * 10 + 6)
-    return {"x": np.tile(number[:, None], (1, 4)) / 2, "y": number % 3, "number": number}
+    more = {"step": np.full(6, step // 7), "task": number % 2}
+    return {"x": np.tile(number[:, None], (1, 4)) / 2, "y": number % 3, "number": number, **more}
 
 
 def options(**changes: Any) -> RehearsalOptions:
@@ -78,9 +80,15 @@ def saved(folder: Path, **changes: Any) -> list[list[int]]:
     return drawn[10:]
 
 
-@pytest.mark.parametrize("eviction", ["reservoir", "random", "fifo"])
-@pytest.mark.parametrize("balance", ["class", "proportional"])
-def test_every_eviction_goes_on(tmp_path: Path, eviction: str, balance: str) -> None:
+def old_of_rarest(group: int, held: Mapping[int, int], offered: Mapping[int, int], rng: Any) -> tuple[int, int]:
+    """A user's choice."""
+    rarest = min(held, key=lambda one: (offered[one], one == group))
+    return rarest, int(rng.integers(2)) % held[rarest]
+
+
+@pytest.mark.parametrize("eviction", ["reservoir", "random", "fifo", old_of_rarest])
+@pytest.mark.parametrize("balance", ["class", "step", "task", "proportional"])
+def test_every_eviction_goes_on(tmp_path: Path, eviction: Any, balance: str) -> None:
     expected = saved(tmp_path, eviction=eviction, balance=balance)
     with RehearsalBuffer(options(eviction=eviction, balance=balance, seed=77)) as buffer:
         assert buffer.load(tmp_path) == buffer.step == 10
@@ -159,6 +167,8 @@ def test_a_version_of_another_rank_count_or_step(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"eviction": "fifo"}, "saved with eviction='reservoir', this buffer has 'fifo'"),
+        ({"eviction": old_of_rarest}, "this buffer has '.*test_restart:old_of_rarest'"),
+        ({"balance": "step"}, "saved with balance='class', this buffer has 'step'"),
         ({"label": "number"}, "saved with label='y'"),
         ({"samples": 11}, "room for 10 samples, this one for 11"),
     ],

@@ -109,7 +109,7 @@ class Learner:
         rows = StepSamples(samples, recalled, self.device, self._called.dtype)
         terms = self.strategy.terms(new, rows.count - new)
         total = Total([term.samples for term in terms]) if self.ranks > 1 else None
-        offered = samples if offer else {name: tensor[:0] for name, tensor in samples.items()}
+        offered = self._with_step(samples if offer else {name: tensor[:0] for name, tensor in samples.items()})
         if not self.strategy.keeps_outputs:
             self.strategy.remember(self._where_kept(offered))
         self.model.train()
@@ -273,6 +273,14 @@ class Learner:
         outputs = self._called.outputs(rows[INPUT], self.steps, self._replica)
         self._called.check(outputs[: len(samples[INPUT])], samples, self.steps)
         return outputs
+
+    def _with_step(self, samples: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Samples with the number of the experience, where the buffer goes by it."""
+        buffer = self.strategy.buffer
+        if buffer is None or buffer.options.balance != "step" or "step" in samples:
+            return samples
+        x = samples[INPUT]
+        return samples | {"step": torch.full((len(x),), self.position.experience, device=x.device)}
 
     def _where_kept(self, samples: Batch) -> Batch:
         place = self.strategy.buffer.options.device if self.strategy.buffer else "host"

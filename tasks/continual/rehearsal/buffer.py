@@ -17,6 +17,7 @@ from wilkins.tasks.continual.errors import BadSample, CheckpointError, Rehearsal
 from wilkins.tasks.continual.rehearsal import saved_buffer
 from wilkins.tasks.continual.rehearsal.arrays import Array, Kind, describe, empty_like, kind_of, labels_of, pack, unpack
 from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
+from wilkins.tasks.continual.rehearsal.draws import Ints
 from wilkins.tasks.continual.rehearsal.exchange import make_group
 from wilkins.tasks.continual.rehearsal.part import Part
 from wilkins.tasks.continual.rehearsal.rounds import Drawn, Offer, play
@@ -142,6 +143,7 @@ class RehearsalBuffer:
         if label is not None and label not in batch:
             raise BadSample(f"the batch has no such tensor, but holds {', '.join(sorted(batch))}", tensor=label)
         labels = labels_of(batch[label], self.options.classes, label) if label is not None else np.zeros(samples, int)
+        groups = self._groups(batch, labels)
         self._part.adopt(layout)
         self._kinds = {name: kind_of(array) for name, array in batch.items()}
         chosen = self._part.candidates(samples)
@@ -152,8 +154,21 @@ class RehearsalBuffer:
             rows=pack(batch, layout, chosen),
             chosen=chosen,
             labels=labels[chosen].astype(np.int64),
+            groups=groups[chosen].astype(np.int64),
             kinds=dict(self._kinds),
         )
+
+    def _groups(self, batch: Mapping[str, Array], labels: Ints) -> Ints:
+        """What shares the room, for each sample."""
+        name = self.options.group
+        if name is None:
+            return np.zeros(len(labels), np.int64)
+        if name == self.options.label:
+            return labels
+        if name not in batch:
+            reason = f"'balance: {name}' goes by this tensor, but the batch holds {', '.join(sorted(batch))}"
+            raise BadSample(reason, tensor=name)
+        return labels_of(batch[name], None, name)
 
     def _begin(self, offer: Offer) -> None:
         devices = {kind.device for kind in offer.kinds.values() if kind.library == "torch" and "cuda" in kind.device}

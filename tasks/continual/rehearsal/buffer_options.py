@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+if TYPE_CHECKING:
+    import numpy as np
+
+Choice = Callable[[int, Mapping[int, int], Mapping[int, int], "np.random.Generator"], "tuple[int, int] | None"]
+"""Chooses which sample makes room for a candidate, given the candidate's group, how many samples of each group are
+held and how many were offered so far, this one included, and a generator: a group and the position of a sample in it,
+0 for the one that came first; or None, if the candidate is to go."""
 Eviction = Literal["reservoir", "random", "fifo"]
-Balance = Literal["class", "proportional"]
+Balance = Literal["class", "step", "task", "proportional"]
 NanPolicy = Literal["error", "skip", "keep"]
 
 
@@ -28,11 +36,14 @@ class RehearsalOptions:
     """The tensor of classes, a whole number from 0 on for each sample; none for unlabelled streams and regression."""
     classes: int | None = None
     """How many classes there are, if that is known: labels must be below it. Left out: classes may come at any time."""
-    eviction: Eviction = "reservoir"
+    eviction: Eviction | Choice = "reservoir"
     """Which sample makes room. `reservoir` keeps a uniform sample of all that was offered; `random` takes each sample
-    of a batch with probability c/b and replaces any; `fifo` replaces the oldest."""
+    of a batch with probability c/b and replaces any; `fifo` replaces the oldest; a function chooses itself. After a
+    restart the same samples make room if the function goes by its arguments alone."""
     balance: Balance = "class"
-    """`class`: all classes get the same room. `proportional`: classes get room by their share of the stream."""
+    """What gets the same room: `class`, all classes; `step` or `task`, all values of the batches' tensor of that name,
+    whole numbers from 0 on (a `Learner` adds `step`, the number of the experience); `proportional`: nothing, so that
+    each has room by its share of the stream."""
     nan: NanPolicy = "error"
     """What to do with a candidate that holds NaN: stop with an `error`, `skip` it, or `keep` it."""
     device: str = "host"
@@ -53,7 +64,7 @@ class RehearsalOptions:
             if getattr(self, name) is not None:
                 _positive(name, getattr(self, name))
         for name, kinds in (("eviction", Eviction), ("balance", Balance), ("nan", NanPolicy)):
-            if getattr(self, name) not in get_args(kinds):
+            if getattr(self, name) not in get_args(kinds) and not (name == "eviction" and callable(self.eviction)):
                 raise ValueError(f"{name!r} must be one of {', '.join(get_args(kinds))}, not {getattr(self, name)!r}")
         if self.classes is not None and self.label is None:
             raise ValueError("'classes' is given, but not 'label': name the tensor that holds the classes")
@@ -61,9 +72,20 @@ class RehearsalOptions:
             raise ValueError(f"'seed' must be a whole number from 0 on, not {self.seed!r}")
 
     @property
-    def by_class(self) -> bool:
-        """Whether room is shared out among classes."""
-        return self.label is not None and self.balance == "class"
+    def group(self) -> str | None:
+        """The tensor whose values share the room equally, if one does."""
+        return {"class": self.label, "proportional": None}.get(self.balance, self.balance)
+
+    @property
+    def eviction_name(self) -> str:
+        """The eviction as a text: a word, or the place of a function."""
+        return self.eviction if isinstance(self.eviction, str) else place_of(self.eviction)
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Where a function comes from, as a text that is the same after a restart."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}:{named.__qualname__}"
 
 
 def _positive(name: str, value: Any) -> None:

@@ -74,10 +74,9 @@ class Part:
         """The samples that another rank drew: rows of (row of the table of counts, position)."""
         return self.store.host(self.population.slots(wanted[:, 0], wanted[:, 1]))
 
-    def insert(self, rows: Rows, labels: Ints) -> Placement:
+    def insert(self, rows: Rows, labels: Ints, groups: Ints) -> Placement:
         """Offer candidates."""
         before = self.population.size
-        groups = labels if self.options.by_class else np.zeros(len(labels), np.int64)
         placement = self.population.insert(groups.tolist(), self._generators[2])
         if len(placement.slots) == 0:
             return placement

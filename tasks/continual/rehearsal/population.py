@@ -1,14 +1,14 @@
 """Which samples a rank keeps: decides the slot of every candidate, without touching a sample.
 
-Samples are kept in groups, which share the room: one group per class, or a single one (unlabelled or regression
-streams, proportional room). While there is room every candidate is kept. Then groups are held in balance: a candidate
-of a group that is not among the largest takes the place of a sample of a largest group.
+Samples are kept in groups, which share the room: one per class, step or task, or a single one (unlabelled or
+regression streams, proportional room). While there is room every candidate is kept. Then groups are held in balance: a
+candidate of a group that is not among the largest takes the place of a sample of a largest group.
 
 `reservoir` is Vitter's algorithm R within each group, with class balancing after Chrysakis and Moens: a group is
 *full* once it gave up a sample, or was among the largest when one of its own candidates found no room. The n-th
 candidate of a full group is kept with probability m/n, m being the group's present size, in place of a random sample.
 A full group never grows, and shrinks only by a random sample; so at any time a group is a uniform sample of all its
-candidates.
+candidates. A function of the user's decides by the same counts.
 
 Sources: J. S. Vitter, Random sampling with a reservoir, ACM TOMS 11 (1985), algorithm R; A. Chrysakis, M.-F. Moens,
 Online continual learning from imbalanced data, ICML 2020, algorithm 1.
@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wilkins.tasks.continual.rehearsal.buffer_options import Eviction
+from wilkins.tasks.continual.errors import RehearsalError
+from wilkins.tasks.continual.rehearsal.buffer_options import Choice, Eviction, place_of
 from wilkins.tasks.continual.rehearsal.draws import Ints
 
 
@@ -39,7 +40,7 @@ class Placement(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """Slots of a group's samples, in order of arrival (`fifo`) or in any order."""
+    """Slots of a group's samples, in order of arrival (`fifo`, functions) or in any order."""
 
     members: deque[int] | list[int]
     seen: int = 0
@@ -49,7 +50,7 @@ class _Group:
 class Population:
     """The samples of one rank: who is in which slot."""
 
-    def __init__(self, capacity: int, eviction: Eviction) -> None:
+    def __init__(self, capacity: int, eviction: Eviction | Choice) -> None:
         self.capacity = capacity
         self.eviction = eviction
         self.size = 0
@@ -93,6 +94,8 @@ class Population:
             group.members.append(self.size)
             self.size += 1
             return self.size - 1
+        if not isinstance(self.eviction, str):
+            return self._replace_by_choice(label, self.eviction, rng)
         if self.eviction == "reservoir" and group.full:
             return self._replace_by_chance(group, rng)
         largest = max(len(other.members) for other in self._groups.values())
@@ -114,6 +117,23 @@ class Population:
         """Algorithm R: the n-th candidate replaces member j, j uniform below n, if there is such a member."""
         chosen = int(rng.integers(group.seen))
         return group.members[chosen] if chosen < len(group.members) else None
+
+    def _replace_by_choice(self, label: int, choose: Choice, rng: np.random.Generator) -> int | None:
+        held = {one: len(group.members) for one, group in self._groups.items() if group.members}
+        offered = {one: group.seen for one, group in self._groups.items()}
+        chosen = choose(label, held, offered, rng)
+        if chosen is None:
+            return None
+        victim, position = (int(one) for one in chosen)
+        if not 0 <= position < held.get(victim, 0):
+            raise RehearsalError(
+                f"'eviction: {place_of(choose)}' chose sample {position} of group {victim} to make room, and of this "
+                f"group there are {held.get(victim, 0)}; give a position from 0 on, or None to leave the candidate out"
+            )
+        slot = self._groups[victim].members[position]
+        del self._groups[victim].members[position]
+        self._groups[label].members.append(slot)
+        return slot
 
     def _give_up(self, group: _Group, rng: np.random.Generator) -> int:
         """Remove a member: the oldest, or any with equal probability."""

@@ -42,6 +42,8 @@ class Offer:
     chosen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """Where in the batch they were."""
     labels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    groups: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """What each candidate shares its room with."""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     """What arrays the representatives are to be."""
 
@@ -91,7 +93,7 @@ def play(part: Part, group: Group, offer: Offer, so_far: Statistics) -> tuple[Dr
         places(numbers),
     )
     drawn = Drawn(rows, unpack(rows, part.layout, offer.kinds), offer.kinds)
-    placement = part.insert(offer.rows, offer.labels)
+    placement = part.insert(offer.rows, offer.labels, offer.groups)
     elsewhere = sum(len(part) for part in fetched.rows.values())
     return drawn, replace(
         so_far,
@@ -132,7 +134,8 @@ def _without_nan(part: Part, offer: Offer) -> tuple[Offer, int]:
         )
     good = np.flatnonzero(~np.any(list(bad.values()), axis=0))
     rows = offer.rows[good] if isinstance(offer.rows, np.ndarray) else offer.rows[good.tolist()]
-    fewer = replace(offer, rows=rows, chosen=offer.chosen[good], labels=offer.labels[good])
+    kept = {name: getattr(offer, name)[good] for name in ("chosen", "labels", "groups")}
+    fewer = replace(offer, rows=rows, **kept)
     return fewer, len(offer.labels) - len(good)
 
 

@@ -24,6 +24,11 @@ FORMAT = 2
 _OPTIONS = ("eviction", "balance", "label")
 
 
+def _option(part: Part, name: str) -> str | None:
+    value: str | None = getattr(part.options, "eviction_name" if name == "eviction" else name)
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Saved:
     """What is saved besides the part."""
@@ -44,7 +49,7 @@ def state_of(saved: Saved, part: Part) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "step": saved.step,
-        "options": {name: getattr(part.options, name) for name in _OPTIONS},
+        "options": {name: _option(part, name) for name in _OPTIONS},
         "kinds": {name: list(kind) for name, kind in saved.kinds.items()},
         "statistics": asdict(saved.statistics) | {"classes": {}},
         "arrays": arrays,
@@ -69,8 +74,8 @@ def _restored(state: Mapping[str, Any], part: Part) -> Saved:
     if state["format"] != FORMAT:
         raise ValueError(f"its format is {state['format']}, and this version reads format {FORMAT}")
     for name, value in state["options"].items():
-        if getattr(part.options, name) != value:
-            raise ValueError(f"it was saved with {name}={value!r}, this buffer has {getattr(part.options, name)!r}")
+        if _option(part, name) != value:
+            raise ValueError(f"it was saved with {name}={value!r}, this buffer has {_option(part, name)!r}")
     kinds = {name: Kind(*kind) for name, kind in state["kinds"].items()}
     rows = state["drawn"]
     part.restore(state["arrays"], state["values"])

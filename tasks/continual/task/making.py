@@ -108,7 +108,7 @@ def strategy_of(options: Options, ranks: Group, port: str, folders: Sequence[Pat
     arguments = {key: options[key] for key in ("alpha", "beta") if options[key] is not None}
     arguments |= options["strategy_args"] or {}
     make = code.load(name, "strategy", folders) if own else name
-    buffer = buffer_of(options)
+    buffer = buffer_of(options, folders)
     try:
         strategy = make_strategy(make, buffer, ranks.comm, port=port, **arguments)
     except Exception as error:
@@ -127,11 +127,16 @@ def strategy_of(options: Options, ranks: Group, port: str, folders: Sequence[Pat
     return strategy
 
 
-def buffer_of(options: Options) -> RehearsalOptions | None:
-    """The options of the rehearsal buffer, by the section `train:`; None without this section."""
+def buffer_of(options: Options, folders: Sequence[Path]) -> RehearsalOptions | None:
+    """The options of the rehearsal buffer, by the section `train:`; None if it names none.
+
+    Raises:
+        TaskError: a function that it names is not there.
+    """
     section, batch = options["buffer"], int(options["batch"])
     if section is None:
         return None
+    eviction: Any = section["eviction"]
     quarter = max(1, batch // 4)
     return RehearsalOptions(
         batch=batch,
@@ -140,7 +145,7 @@ def buffer_of(options: Options) -> RehearsalOptions | None:
         samples=section["samples"],
         bytes=section["bytes"],
         label=label_of(options),
-        eviction=section["eviction"],
+        eviction=code.load(eviction, "eviction", folders) if is_code(eviction) else eviction,
         balance=section["balance"],
         nan="keep",  # samples are looked at before they are trained on
         device=section["device"],

@@ -179,6 +179,8 @@ class Training:
                 wanted["label"] = Wanted(options["label"], classes=True, below=options["classes"])
         else:
             wanted["y"] = Wanted(options["label"], **limits)
+        if options["task"]:
+            wanted["task"] = Wanted(options["task"], classes=True, may_be_one=True)
         return wanted
 
     def _probe(self, step: StreamStep, samples: Mapping[str, Tensor], wanted: Mapping[str, Wanted]) -> None:

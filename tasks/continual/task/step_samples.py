@@ -31,6 +31,8 @@ class Wanted:
     """For classes: all are less than this."""
     like: str = "the number of 'classes'"
     """Where `below` comes from, for messages."""
+    may_be_one: bool = False
+    """It may be a single value, which is that of every sample."""
 
 
 class _Layout(NamedTuple):
@@ -72,10 +74,10 @@ class Samples:
         return tensors
 
     def _read(self, step: Step, wanted: Mapping[str, Wanted]) -> dict[str, torch.Tensor]:
-        rows = self._rows(step, [one.path for one in wanted.values()])
+        rows = self._rows(step, wanted)
         rank, size = self._ranks.rank, self._ranks.size
         first, last = rows * rank // size, rows * (rank + 1) // size
-        arrays = {name: _native(step[one.path, slice(first, last)]) for name, one in wanted.items()}
+        arrays = {name: _native(self._values(step, one, first, last)) for name, one in wanted.items()}
         good = np.ones(last - first, bool)
         for name, one in wanted.items():
             bad = _not_finite(arrays[name])
@@ -90,10 +92,18 @@ class Samples:
             arrays = {name: array[good] for name, array in arrays.items()}
         return {name: self._tensor(step, one, arrays[name]) for name, one in wanted.items()}
 
-    def _rows(self, step: Step, paths: list[str]) -> int:
+    @staticmethod
+    def _values(step: Step, one: Wanted, first: int, last: int) -> NDArray[Any]:
+        """Some samples of a dataset."""
+        if one.may_be_one and not step.file[one.path].shape:
+            return np.full(last - first, step.file[one.path][()])
+        return step[one.path, slice(first, last)]
+
+    def _rows(self, step: Step, wanted: Mapping[str, Wanted]) -> int:
         """How many samples the step has, when its datasets have been checked."""
-        lengths = {path: self._length(step, path) for path in paths}
-        first = paths[0]
+        found = {one.path: self._length(step, one) for one in wanted.values()}
+        lengths = {path: length for path, length in found.items() if length is not None}
+        first = next(iter(lengths))
         for path, length in lengths.items():
             if length != lengths[first]:
                 raise TaskError(
@@ -104,7 +114,9 @@ class Samples:
             raise TaskError(f"{self.who(step, first)}: the step holds no samples; write one or more")
         return lengths[first]
 
-    def _length(self, step: Step, path: str) -> int:
+    def _length(self, step: Step, one: Wanted) -> int | None:
+        """How many samples a dataset has; None: one value for all."""
+        path = one.path
         dset = step.file.get(path)
         who = self.who(step, path)
         if not isinstance(dset, h5py.Dataset):
@@ -114,6 +126,8 @@ class Samples:
             raise TaskError(f"{who}: {what}; datasets there are: {listed or 'none'}")
         if dset.dtype.kind not in "iufbc":
             raise TaskError(f"{who}: it holds {dset.dtype}, and numbers are needed; name another dataset")
+        if not dset.shape and one.may_be_one:
+            return None
         if not dset.shape:
             raise TaskError(f"{who}: it is a single value, and samples lie along the first axis; write an array")
         layout = _Layout(dset.shape[1:], dset.dtype.newbyteorder("="), step.index)
