@@ -32,8 +32,9 @@ ROOMS = {
     "tasks/function": "tasks transport",
     "tasks/analysis/options": "schema tasks values",
     "tasks/checkpoint/options": "schema tasks values",
-    "tasks/continual/options": "errors schema tasks values",
-    "tasks/inference/options": "schema tasks tasks/continual/options values",
+    "tasks/continual/sections": "errors schema values",
+    "tasks/continual/options": "schema tasks tasks/continual/sections values",
+    "tasks/inference/options": "schema tasks tasks/continual/options tasks/continual/sections values",
     "tasks/analysis": "atomic tasks tasks/analysis/options transport",
     "tasks/checkpoint/errors": "errors tasks",
     "tasks/checkpoint/state": "errors tasks/checkpoint/errors",
@@ -52,7 +53,7 @@ ROOMS = {
     "tasks/continual/learner": "tasks/continual/errors tasks/continual/rehearsal tasks/checkpoint/ranks "
     "tasks/checkpoint/engine tasks",
     "tasks/continual/task": "errors tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
-    "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal transport",
+    "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal tasks/continual/sections transport",
     "tasks/continual": "tasks/continual/errors tasks/continual/learner tasks/continual/rehearsal",
     "tasks/inference": "tasks tasks/analysis tasks/continual/options tasks/continual/task transport",
     "spec": "atomic errors names schema flow tasks transport workflows values",

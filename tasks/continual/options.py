@@ -4,179 +4,31 @@ from __future__ import annotations
 
 import fnmatch
 import importlib.util
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from wilkins.errors import suggest
-from wilkins.schema.kinds import Parsed, Values, boolean, choice, duration, integer, number, size, text
-from wilkins.schema.reading import Kind, Where, key
+from wilkins.schema.kinds import Values, boolean, choice, integer, text
+from wilkins.schema.reading import Where, key
 from wilkins.schema.sections import Section
+from wilkins.tasks.continual.sections import (
+    ANEW,
+    WITH_BUFFER,
+    WITH_MOMENTUM,
+    Buffer,
+    HeldOut,
+    Optimizer,
+    Publish,
+    Results,
+    Save,
+    Schedule,
+    Stop,
+    code,
+    is_code,
+    positive,
+)
 from wilkins.tasks.registry import ReadyMade
 from wilkins.values import dataclass
-
-_CODE = re.compile(r"(?P<place>[^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)")
-_OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")
-_WITH_MOMENTUM = ("sgd", "rmsprop")
-_WITH_BUFFER = ("rehearsal", "der", "der++")
-"""Strategies that need a rehearsal buffer."""
-
-
-def is_code(value: str) -> bool:
-    """Whether a text names a function: ``module:name`` or ``file.py:name``."""
-    return _CODE.fullmatch(value) is not None
-
-
-def code(*words: str) -> Kind:
-    """A function or class by its place, or one of a few words."""
-
-    def parse(value: str) -> str:
-        if value not in words and not is_code(value):
-            raise ValueError(suggest(value, words).removeprefix("; "))
-        return value
-
-    meaning = "".join(f"'{word}', " for word in words) + ("or " if words else "") + "'module:name' or 'file.py:name'"
-    return Parsed(meaning, {"type": "string", "minLength": 1}, parse)
-
-
-def positive() -> Kind:
-    """A number above 0."""
-
-    def parse(value: str) -> float:
-        found = float(value)
-        if not 0 < found < float("inf"):
-            raise ValueError
-        return found
-
-    return Parsed("a number above 0", {"type": "number", "exclusiveMinimum": 0}, parse)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Buffer:
-    """The rehearsal buffer."""
-
-    samples: int | None = key(
-        integer(1), default=None, doc="Room of each rank's part, as a number of samples. Either this or `bytes`."
-    )
-    bytes: int | None = key(
-        size("a number of bytes such as 500MB or 1GiB"), default=None, doc="Room of each rank's part, in bytes."
-    )
-    candidates: int | None = key(
-        integer(1),
-        default=None,
-        doc="Samples of each batch that are offered to the buffer; left out: a quarter of `batch`.",
-    )
-    representatives: int | None = key(
-        integer(1),
-        default=None,
-        doc="Samples that a rank gets back with each batch and trains on too; left out: a quarter of `batch`.",
-    )
-    eviction: str = key(
-        code("reservoir", "random", "fifo"),
-        default="reservoir",
-        doc="Which sample makes room for a new one: by a rule, or chosen by a function.",
-    )
-    balance: str = key(
-        choice("class", "step", "task", "proportional"),
-        default="class",
-        doc="What gets equal room: each class (of `label`), each `step` of the stream, each `task`; or nothing, so "
-        "that each has room by its share of the stream (`proportional`).",
-    )
-    device: str = key(text(), default="host", doc="Where samples are kept: `host`, or a torch device such as `cuda:0`.")
-    background: bool = key(
-        boolean(), default=True, doc="Whether samples are exchanged in a thread while a batch is trained."
-    )
-    where: Where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Optimizer:
-    """How parameters are changed."""
-
-    name: str = key(
-        code(*_OPTIMIZERS),
-        default="sgd",
-        doc="An optimiser of torch, or a function that is called with the parameters and `args`.",
-    )
-    lr: float = key(positive(), default=0.01, doc="Learning rate.")
-    momentum: float | None = key(number(), default=None, doc="Of `sgd` and `rmsprop`.")
-    weight_decay: float | None = key(number(), default=None, doc="Weight decay.")
-    args: dict[str, Any] | None = key(
-        Values(), default=None, doc="More arguments by their names in torch, such as `{betas: [0.9, 0.99]}`."
-    )
-    where: Where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """When training ends, if not with the stream: as soon as one of these holds."""
-
-    updates: int | None = key(integer(1), default=None, doc="After so many optimiser steps.")
-    steps: int | None = key(integer(1), default=None, doc="After so many steps of the stream.")
-    seconds: float | None = key(duration(), default=None, doc="After this time, at the end of an optimiser step.")
-    loss: float | None = key(
-        positive(), default=None, doc="After a step of the stream whose mean training loss is at or below this."
-    )
-    error: float | None = key(
-        positive(),
-        default=None,
-        doc="After a step of the stream whose error, before it was trained on, is at or below this.",
-    )
-    where: Where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publish:
-    """When model versions go to the out-port. One comes at the end in any case."""
-
-    when: str = key(
-        choice("step", "update", "end"),
-        default="step",
-        doc="After steps of the stream, after optimiser steps, or only at the end.",
-    )
-    every: int = key(integer(1), default=1, doc="After every n-th of them.")
-    filename: str | None = key(
-        text(),
-        default=None,
-        doc="Name of the files, such as `model-{version:05}.h5`; left out: the out-port's, with the version for its "
-        "`*`.",
-    )
-    where: Where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Save:
-    """What a trainer that is started again goes on from."""
-
-    folder: str = key(text(), default="saved", doc="Folder, relative to the task's; made if it is missing.")
-    every: int = key(integer(1), default=100, doc="Save after every n-th optimiser step, and when training ends.")
-    stream: str = key(
-        choice("replayed", "continued", "resumed"),
-        default="replayed",
-        doc="What the stream is after a restart. `replayed`: it begins anew, and what was trained on is skipped. "
-        "`continued`: it goes on behind the last step that was trained on. `resumed`: only `wilkins run --resume` goes "
-        "on from a save; any other run trains from the beginning.",
-    )
-    where: Where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOut:
-    """Samples in each step that are not trained on, on which the model is measured after this and every later step."""
-
-    inputs: str = key(text(), doc="Path of the dataset of inputs.")
-    targets: str = key(text(), doc="Path of the dataset of targets (classes, for `cross_entropy`).")
-    where: Where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
-    """What is written about the training."""
-
-    folder: str = key(text(), default=".", doc="Folder of `training.csv` (a row per step) and `training.json`.")
-    plot: bool = key(boolean(), default=False, doc="Whether to draw `training.png`, which needs matplotlib.")
-    where: Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +73,7 @@ class Train:
         "`cross_entropy`, `rmse` for `mse`, `loss` for others.",
     )
     strategy: str = key(
-        code("incremental", "from-scratch", *_WITH_BUFFER),
+        code("incremental", "from-scratch", *WITH_BUFFER),
         default="incremental",
         doc="`incremental`: on new samples only; `from-scratch`: anew with each step, on all samples so far; "
         "`rehearsal`: with representatives from a buffer; `der`, `der++`: dark experience replay; or a class of your "
@@ -236,6 +88,9 @@ class Train:
         Section(Buffer), default=None, doc="The rehearsal buffer of such a strategy, or of your own; others do without."
     )
     optimizer: Optimizer | None = key(Section(Optimizer), default=None, doc="The optimiser; left out: `{name: sgd}`.")
+    schedule: Schedule | None = key(
+        Section(Schedule), default=None, doc="How the learning rate changes; left out: it stays as it is."
+    )
     batch: int = key(integer(1), default=32, doc="Samples per rank and optimiser step, at most.")
     passes: int = key(integer(1), default=1, doc="How often each step's samples are gone through.")
     nan: str = key(
@@ -303,8 +158,10 @@ def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
     yield from _check_samples(options)
     yield from _check_strategy(options)
     optimizer = options.optimizer
-    if optimizer and optimizer.momentum is not None and optimizer.name not in _WITH_MOMENTUM:
-        yield "optimizer", f"'momentum' is of {' and '.join(_WITH_MOMENTUM)}, not of {optimizer.name!r}; remove it"
+    if optimizer and optimizer.momentum is not None and optimizer.name not in WITH_MOMENTUM:
+        yield "optimizer", f"'momentum' is of {' and '.join(WITH_MOMENTUM)}, not of {optimizer.name!r}; remove it"
+    if options.schedule and options.schedule.per == "step" and options.strategy in ANEW:
+        yield "schedule", f"{options.strategy!r} begins the schedule anew with each step; set 'per: update'"
     if task.outports:
         pattern = task.outports[0].filename
         name = options.publish and options.publish.filename
@@ -330,7 +187,7 @@ def _check_samples(options: Train) -> Iterator[tuple[str, str]]:
 
 def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
     buffer = options.buffer
-    if options.strategy in _WITH_BUFFER and buffer is None:
+    if options.strategy in WITH_BUFFER and buffer is None:
         yield "strategy", f"{options.strategy!r} needs a buffer; add 'buffer: {{samples: 1000}}'"
     if options.strategy_args and not is_code(options.strategy):
         yield "strategy_args", f"they are of a strategy of your own, and {options.strategy!r} has none; remove them"
@@ -352,6 +209,7 @@ def _code(options: Train) -> Iterator[tuple[str, str]]:
     named = (
         ("model", options.model),
         ("loss", options.loss),
+        ("schedule", options.schedule and options.schedule.name),
         ("strategy", options.strategy),
         ("buffer", options.buffer and options.buffer.eviction),
         ("optimizer", options.optimizer and options.optimizer.name),

@@ -7,7 +7,8 @@ from typing import Any
 
 from wilkins.schema.kinds import ListOf, Values, boolean, choice, integer, text
 from wilkins.schema.reading import Where, key
-from wilkins.tasks.continual.options import code, default_filename, filename_problem, positive
+from wilkins.tasks.continual.options import default_filename, filename_problem
+from wilkins.tasks.continual.sections import code, positive
 from wilkins.tasks.registry import ReadyMade
 from wilkins.values import dataclass
 

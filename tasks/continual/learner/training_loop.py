@@ -7,15 +7,17 @@ step: each sample of any rank counts the same, and a rank without samples takes 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import asdict
 from os import PathLike
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
 
 from wilkins.tasks.continual.errors import CheckpointError, LearningError
 from wilkins.tasks.continual.learner import saved_learner
@@ -30,7 +32,7 @@ from wilkins.tasks.continual.learner.terms import Batch, StepSamples
 from wilkins.tasks.continual.learner.world import Replica, Total, greatest, rank_and_size, totals
 from wilkins.tasks.continual.rehearsal.arrays import Array
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Learner:
@@ -48,6 +50,8 @@ class Learner:
         strategy: see `strategy`; ended together with the learner.
         optimizer: any of torch's.
         loss: `cross_entropy`, `mse`, `module:function`, or a function of outputs and targets that gives the mean loss.
+        schedule: changes the optimizer's learning rate; any of torch's that goes by nothing but its own count.
+        per: whether the schedule goes on after each optimizer step (`update`) or after each experience (`step`).
         batch: samples per rank and step in `experience`; left out: what the strategy was made for, or 32.
         device: where the model is trained: `cpu`, `cuda:0`. The model is moved there.
         seed: the order of samples follows from it; and the generators of torch, NumPy and Python are set, one course
@@ -67,6 +71,8 @@ class Learner:
         optimizer: torch.optim.Optimizer,
         loss: str | LossFunction = "cross_entropy",
         *,
+        schedule: LRScheduler | None = None,
+        per: Literal["update", "step"] = "update",
         batch: int | None = None,
         device: str | torch.device = "cpu",
         seed: int = 0,
@@ -81,6 +87,8 @@ class Learner:
         self.model = model.to(self.device)
         self.strategy = strategy
         self.optimizer = optimizer
+        self.schedule = schedule
+        self._per = per
         self.loss = make_loss(loss)
         self.batch = batch or (strategy.buffer.options.batch if strategy.buffer else 32)
         self.seed = seed
@@ -126,6 +134,8 @@ class Learner:
         if wait is not None:
             wait()
         self.optimizer.step()
+        if self.schedule and self._per == "update":
+            self.schedule.step()
         self.steps += 1
         made = None if outputs is None or not new else outputs[:new].detach()
         return Step(self.steps, new, rows.count - new, objective.detach(), made)
@@ -162,12 +172,19 @@ class Learner:
                 self.position = Position(number, epoch + last, 0 if last else place + 1)
                 if after_step is not None:
                     after_step(made)
-        self.position, self._begun = Position(number + 1), False
+        self._end_experience()
 
     def leave_experience(self) -> None:
         """Give up the rest of an experience that was begun, as after a restart that cannot get its data any more."""
         if self._begun:
-            self.position, self._begun = Position(self.position.experience + 1), False
+            self._end_experience()
+
+    def _end_experience(self) -> None:
+        if self.schedule and self._per == "step":
+            with warnings.catch_warnings():  # after a restart it does not know of the optimizer's steps before
+                warnings.filterwarnings("ignore", message="Detected call of `lr_scheduler.step")
+                self.schedule.step()
+        self.position, self._begun = Position(self.position.experience + 1), False
 
     def evaluate(self, data: Mapping[str, Array], batch: int = 256) -> Evaluation:
         """How good the model is on samples; each rank brings some, and all get the answer for all of them.
@@ -216,6 +233,8 @@ class Learner:
         """
         if state.get("format") != FORMAT:
             raise CheckpointError(f"the state's format is {state.get('format')}; this version reads format {FORMAT}")
+        if (state["schedule"] is None) != (self.schedule is None):
+            raise CheckpointError(f"the state was saved with{'out' * bool(self.schedule)} a schedule; give the same")
         if (state["initial"] is None) != (self._initial is None):
             raise CheckpointError(f"the state was saved by another strategy than {self.strategy.name!r}")
         try:
@@ -308,8 +327,14 @@ class Learner:
         return wait
 
     def _weights(self) -> dict[str, Any]:
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict() if self.schedule else None,
+        }
 
     def _set_weights(self, state: Mapping[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
+        if self.schedule:
+            self.schedule.load_state_dict(state["schedule"])

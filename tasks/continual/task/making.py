@@ -13,8 +13,8 @@ from wilkins.tasks import code
 from wilkins.tasks.continual.learner.by_name import make_strategy
 from wilkins.tasks.continual.learner.losses import BUILT_IN, LossFunction
 from wilkins.tasks.continual.learner.strategy import Strategy
-from wilkins.tasks.continual.options import is_code
 from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
+from wilkins.tasks.continual.sections import is_code
 from wilkins.tasks.errors import TaskError
 from wilkins.tasks.group import Group
 
@@ -125,6 +125,30 @@ def strategy_of(options: Options, ranks: Group, port: str, folders: Sequence[Pat
             "wilkins.tasks.continual.Strategy"
         )
     return strategy
+
+
+def schedule_of(
+    options: Options | None, optimizer: torch.optim.Optimizer, folders: Sequence[Path]
+) -> torch.optim.lr_scheduler.LRScheduler | None:
+    """The schedule of an optimiser's learning rate, by the section `schedule:`, if there is one.
+
+    Raises:
+        TaskError: there is no such function, it fails, or what it gives is no schedule.
+    """
+    if options is None:
+        return None
+    name, known = str(options["name"]), torch.optim.lr_scheduler
+    make = code.load(name, "schedule", folders) if is_code(name) else getattr(known, name)
+    try:
+        schedule = make(optimizer, **options["args"] or {})
+    except Exception as error:
+        raise TaskError(f"'schedule: {name}' cannot be made: {code.told(error)}; mend its 'args'") from error
+    if not isinstance(schedule, known.LRScheduler) or isinstance(schedule, known.ReduceLROnPlateau):
+        raise TaskError(
+            f"'schedule: {name}' gives a {type(schedule).__name__}; give a schedule of torch.optim.lr_scheduler that "
+            "goes on without a measured value"
+        )
+    return schedule
 
 
 def buffer_of(options: Options, folders: Sequence[Path]) -> RehearsalOptions | None:

@@ -59,6 +59,7 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
     model = making.model_of(options["model"], options["model_args"] or {}, folders, options["seed"]).to(device)
     loss = making.loss_of(options["loss"], folders)
     optimizer = making.optimizer_of(options["optimizer"], model, folders)
+    schedule = making.schedule_of(options["schedule"], optimizer, folders)
     with process_group(ranks.comm, device):
         strategy = making.strategy_of(options, ranks, ports.inports[0], folders)
         with Learner(
@@ -66,6 +67,8 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
             strategy,
             optimizer,
             loss,
+            schedule=schedule,
+            per=options["schedule"]["per"] if schedule else "update",
             batch=options["batch"],
             device=device,
             seed=options["seed"],
