@@ -18,9 +18,11 @@ if TYPE_CHECKING:
         RehearsalError,
     )
     from wilkins.tasks.continual.learner.by_name import make_strategy
+    from wilkins.tasks.continual.learner.gdumb import GDumb
     from wilkins.tasks.continual.learner.positions import Evaluation, Position, Step
+    from wilkins.tasks.continual.learner.regularisers import EWC, LwF
     from wilkins.tasks.continual.learner.strategies import DarkReplay, FromScratch, Incremental, Rehearsal
-    from wilkins.tasks.continual.learner.strategy import Strategy
+    from wilkins.tasks.continual.learner.strategy import Regulariser, Strategy
     from wilkins.tasks.continual.learner.terms import Term
     from wilkins.tasks.continual.learner.training_loop import Learner
     from wilkins.tasks.continual.learner.world import process_group
@@ -41,25 +43,31 @@ _PLACES = {
 _WITH_TORCH = {
     **dict.fromkeys(("Evaluation", "Position", "Step"), "learner.positions"),
     **dict.fromkeys(("DarkReplay", "FromScratch", "Incremental", "Rehearsal"), "learner.strategies"),
+    "GDumb": "learner.gdumb",
     "Learner": "learner.training_loop",
-    "Strategy": "learner.strategy",
+    **dict.fromkeys(("EWC", "LwF"), "learner.regularisers"),
+    **dict.fromkeys(("Regulariser", "Strategy"), "learner.strategy"),
     "Term": "learner.terms",
     "make_strategy": "learner.by_name",
     "process_group": "learner.world",
 }
 
 __all__ = [
+    "EWC",
     "BadBatch",
     "BadSample",
     "CheckpointError",
     "DarkReplay",
     "Evaluation",
     "FromScratch",
+    "GDumb",
     "Incremental",
     "Learner",
     "LearningError",
+    "LwF",
     "Position",
     "RankFailed",
+    "Regulariser",
     "Rehearsal",
     "RehearsalBuffer",
     "RehearsalError",

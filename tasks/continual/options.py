@@ -19,6 +19,7 @@ from wilkins.tasks.continual.sections import (
     HeldOut,
     Optimizer,
     Publish,
+    Regularise,
     Results,
     Save,
     Schedule,
@@ -76,14 +77,18 @@ class Train:
         code("incremental", "from-scratch", *WITH_BUFFER),
         default="incremental",
         doc="`incremental`: on new samples only; `from-scratch`: anew with each step, on all samples so far; "
-        "`rehearsal`: with representatives from a buffer; `der`, `der++`: dark experience replay; or a class of your "
-        "own that derives from `wilkins.tasks.continual.Strategy`.",
+        "`rehearsal`: with representatives from a buffer; `der`, `der++`: dark experience replay; `gdumb`: anew with "
+        "each step, on a balanced choice of the samples so far; or a class of your own that derives from "
+        "`wilkins.tasks.continual.Strategy`.",
     )
     strategy_args: dict[str, Any] | None = key(Values(), default=None, doc="Arguments of your own strategy, by name.")
     alpha: float | None = key(
         positive(), default=None, doc="Of `der` and `der++`: weight of the distance from remembered outputs; 0.5."
     )
     beta: float | None = key(positive(), default=None, doc="Of `der++`: weight of the loss on representatives; 0.5.")
+    regularise: Regularise | None = key(
+        Section(Regularise), default=None, doc="What is added to the objective of any strategy; left out: nothing."
+    )
     buffer: Buffer | None = key(
         Section(Buffer), default=None, doc="The rehearsal buffer of such a strategy, or of your own; others do without."
     )
@@ -193,6 +198,8 @@ def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
         yield "strategy_args", f"they are of a strategy of your own, and {options.strategy!r} has none; remove them"
     if buffer and (buffer.samples is None) == (buffer.bytes is None):
         yield "buffer", "the room of the buffer is given by either 'samples' or 'bytes', one of the two"
+    if options.strategy == "gdumb" and buffer:
+        yield from _check_gdumb(options, buffer)
     if buffer and buffer.balance == "task" and options.task is None:
         yield "buffer", "'balance: task' needs to know the tasks; add 'task: PATH' beside it, or set 'balance: step'"
     if buffer and (buffer.candidates or 1) > options.batch:
@@ -205,10 +212,21 @@ def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
             )
 
 
+def _check_gdumb(options: Train, buffer: Buffer) -> Iterator[tuple[str, str]]:
+    if buffer.balance not in ("class", "task"):
+        yield "buffer", f"'gdumb' balances classes or tasks, and no {buffer.balance!r}; set 'balance: class' or 'task'"
+    elif buffer.balance == "class" and options.label is None and options.loss != "cross_entropy":
+        yield "strategy", "'gdumb' balances classes; add 'label: PATH', or 'task: PATH' and 'balance: task'"
+    other = (buffer.candidates, buffer.representatives, buffer.eviction, buffer.device)
+    if other != (None, None, "reservoir", "host"):
+        yield "buffer", "'gdumb' takes only 'samples' or 'bytes', and 'balance'; remove the other keys"
+
+
 def _code(options: Train) -> Iterator[tuple[str, str]]:
     named = (
         ("model", options.model),
         ("loss", options.loss),
+        ("regularise", options.regularise and options.regularise.name),
         ("schedule", options.schedule and options.schedule.name),
         ("strategy", options.strategy),
         ("buffer", options.buffer and options.buffer.eviction),

@@ -26,9 +26,9 @@ SCHEDULES = (
     "OneCycleLR",
 )
 """Of torch.optim.lr_scheduler: those that numbers alone describe."""
-WITH_BUFFER = ("rehearsal", "der", "der++")
-"""Strategies that need a rehearsal buffer."""
-ANEW = ("from-scratch",)
+WITH_BUFFER = ("rehearsal", "der", "der++", "gdumb")
+"""Strategies that need the room of a buffer."""
+ANEW = ("from-scratch", "gdumb")
 """Strategies that begin with the initial model, optimiser and schedule at each step of the stream."""
 
 
@@ -113,6 +113,27 @@ class Optimizer:
     weight_decay: float | None = key(number(), default=None, doc="Weight decay.")
     args: dict[str, Any] | None = key(
         Values(), default=None, doc="More arguments by their names in torch, such as `{betas: [0.9, 0.99]}`."
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regularise:
+    """What holds the model to what it was after earlier steps of the stream."""
+
+    name: str = key(
+        code("ewc", "lwf"),
+        doc="`ewc`: elastic weight consolidation, of parameters; `lwf`: learning without forgetting, of outputs; or a "
+        "class of your own that derives from `wilkins.tasks.continual.Regulariser`.",
+    )
+    strength: float | None = key(
+        positive(), default=None, doc="Weight of what is added to the objective; left out: 1, or your class's own."
+    )
+    args: dict[str, Any] | None = key(
+        Values(),
+        default=None,
+        doc="More arguments by name: `samples` of `ewc`, per rank and step of the stream, for its estimate; "
+        "`temperature` of `lwf`.",
     )
     where: Where
 

@@ -82,7 +82,7 @@ def test_rehearsal_is_the_mean_over_joined_samples() -> None:
             assert torch().allclose(weights(model), weights(learner.model), atol=1e-7)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "gdumb"])
 def test_seeds_decide(name: str) -> None:
     """The same seed gives the same bits, another one does not; dropout included."""
     found = []
@@ -280,11 +280,13 @@ def test_an_experience_without_samples() -> None:
 
 def test_strategies_by_name() -> None:
     known = importlib.import_module("wilkins.tasks.continual.learner.by_name").STRATEGIES
-    assert sorted(known) == sorted(NAMES)
+    assert sorted(known) == sorted([*NAMES, "gdumb"])
     assert {name: continual.make_strategy(name, buffer_options()).name for name in known} == {one: one for one in known}
     with pytest.raises(ValueError, match="there is no strategy 'replay'"):
         continual.make_strategy("replay")
     with pytest.raises(ValueError, match="'der' needs a rehearsal buffer"):
         continual.make_strategy("der")
+    with pytest.raises(ValueError, match="'gdumb' needs room, and classes or tasks to balance"):
+        continual.make_strategy("gdumb", buffer_options(balance="proportional"))
     with pytest.raises(ValueError, match="must not be negative"):
         continual.DarkReplay(buffer_options(), alpha=-1)

@@ -32,6 +32,18 @@ def alone(ranks: int) -> tuple[Any, Any]:
         return model, learner.evaluate(joined(batch_of, 2, ranks))
 
 
+def regularised_alone(ranks: int, regulariser: Any) -> Any:
+    """A process that trains on the experiences of all ranks; its parameters."""
+    from programs.rehearsal.together import batch_of, model_of
+
+    model = model_of(5)
+    optimizer = torch().optim.SGD(model.parameters(), 0.1)
+    with continual.Learner(model, continual.Incremental(), optimizer, regularise=[regulariser], batch=100) as learner:
+        for step in range(3):
+            learner.experience(joined(batch_of, step, ranks), 3)
+    return weights(model).numpy()
+
+
 def joined(batch_of: Any, step: int, ranks: int) -> dict[str, Any]:
     every = [batch_of(step, rank) for rank in range(ranks)]
     return {name: np.concatenate([one[name] for one in every]) for name in ("x", "y")}
@@ -50,7 +62,9 @@ def test_unequal_shares(tmp_path: Path, ranks: int) -> None:
     samples, loss, accuracy = told[0]["evaluation"]
     assert (samples, accuracy) == (evaluation.samples, evaluation.accuracy)
     assert loss == pytest.approx(evaluation.loss, rel=1e-5)
-    for name in ("incremental", "rehearsal", "der", "der++"):
+    for name, made in (("ewc", continual.EWC), ("lwf", continual.LwF)):
+        np.testing.assert_allclose(told[0][name], regularised_alone(ranks, made(3.0)), atol=5e-6)
+    for name in ("incremental", "rehearsal", "der", "der++", "ewc", "lwf"):
         assert all(one[name] == told[0][name] for one in told), name
     for name in ("rehearsal", "der", "der++"):
         assert {one[f"{name} steps"] for one in told} == {12 + 2 * 7}  # 40 samples in batches of 6: 7 steps, 2 epochs

@@ -46,7 +46,10 @@ def steps_of(folder: Path, rank: int) -> dict[int, set[str]]:
 @pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("ranks", "name"), [(1, "der++"), (2, "der++"), (2, "from-scratch")])
+@pytest.mark.parametrize(
+    ("ranks", "name"),
+    [(1, "der++"), (2, "der++"), (2, "from-scratch"), (2, "gdumb"), (2, "rehearsal/ewc"), (2, "incremental/lwf")],
+)
 def test_killed_and_restarted(tmp_path: Path, ranks: int, name: str) -> None:
     """By SIGKILL, in training and while saving. Momentum, batch statistics, dropout, the order of samples and the
     buffer's draws all show in the bits of the model after every step."""
@@ -86,8 +89,11 @@ def steps_in(folder: Path) -> list[int]:
 
 def learner_of(name: str = "rehearsal", **options: Any) -> Any:
     model = perceptron(3)
+    name, _, regulariser = name.partition("/")
     strategy = continual.make_strategy(on_mistakes() if name == "own" else name, buffer_options(**options))
-    return continual.Learner(model, strategy, sgd(model), seed=3, batch=BATCH)
+    added = {"ewc": continual.EWC(30, samples=9), "lwf": continual.LwF()}
+    regularise = [added[regulariser]] if regulariser else []
+    return continual.Learner(model, strategy, sgd(model), regularise=regularise, seed=3, batch=BATCH)
 
 
 def saved(folder: Path, name: str = "rehearsal") -> Any:
@@ -99,7 +105,17 @@ def saved(folder: Path, name: str = "rehearsal") -> Any:
     return weights(learner.model)
 
 
-STRATEGIES = ["incremental", "from-scratch", "rehearsal", "der", "der++", "own"]
+STRATEGIES = [
+    "incremental",
+    "from-scratch",
+    "rehearsal",
+    "der",
+    "der++",
+    "gdumb",
+    "own",
+    "incremental/ewc",
+    "rehearsal/lwf",
+]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -190,6 +206,11 @@ def test_saves_of_a_course_that_was_given_up_go(tmp_path: Path) -> None:
 def test_what_does_not_fit(tmp_path: Path) -> None:
     saved(tmp_path)
     with learner_of("from-scratch") as learner, pytest.raises(continual.CheckpointError, match="another strategy"):
+        learner.load(tmp_path)
+    with (
+        learner_of("rehearsal/ewc") as learner,
+        pytest.raises(continual.CheckpointError, match=r"saved with the regularisers \[\], and this .* has \['ewc'\]"),
+    ):
         learner.load(tmp_path)
     model = perceptron(3, outputs=7)
     with (

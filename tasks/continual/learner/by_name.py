@@ -1,4 +1,4 @@
-"""Strategies by their names."""
+"""Strategies and regularisers by their names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from wilkins.tasks.continual.learner.gdumb import GDumb
+from wilkins.tasks.continual.learner.regularisers import EWC, LwF
 from wilkins.tasks.continual.learner.strategies import DarkReplay, FromScratch, Incremental, Rehearsal
-from wilkins.tasks.continual.learner.strategy import Strategy
+from wilkins.tasks.continual.learner.strategy import Regulariser, Strategy
 from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
 
 if TYPE_CHECKING:
@@ -19,7 +21,9 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "rehearsal": Rehearsal,
     "der": DarkReplay,
     "der++": partial(DarkReplay, beta=0.5),
+    "gdumb": GDumb,
 }
+REGULARISERS: dict[str, Callable[..., Regulariser]] = {"ewc": EWC, "lwf": LwF}
 
 
 def make_strategy(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from os import PathLike
@@ -27,9 +27,9 @@ from wilkins.tasks.continual.learner.generators import generator_state, seed_gen
 from wilkins.tasks.continual.learner.losses import LossFunction, correct, make_loss
 from wilkins.tasks.continual.learner.objective import Objective
 from wilkins.tasks.continual.learner.positions import Evaluation, Position, Step
-from wilkins.tasks.continual.learner.strategy import LOGITS, Strategy
+from wilkins.tasks.continual.learner.strategy import LOGITS, Regulariser, Strategy
 from wilkins.tasks.continual.learner.terms import Batch, StepSamples
-from wilkins.tasks.continual.learner.world import Replica, Total, greatest, rank_and_size, totals
+from wilkins.tasks.continual.learner.world import Replica, Total, as_on_rank_0, greatest, rank_and_size, totals
 from wilkins.tasks.continual.rehearsal.arrays import Array
 
 FORMAT = 2
@@ -50,6 +50,7 @@ class Learner:
         strategy: see `strategy`; ended together with the learner.
         optimizer: any of torch's.
         loss: `cross_entropy`, `mse`, `module:function`, or a function of outputs and targets that gives the mean loss.
+        regularise: what is added to the strategy's objective; see `regularisers`.
         schedule: changes the optimizer's learning rate; any of torch's that goes by nothing but its own count.
         per: whether the schedule goes on after each optimizer step (`update`) or after each experience (`step`).
         batch: samples per rank and step in `experience`; left out: what the strategy was made for, or 32.
@@ -71,6 +72,7 @@ class Learner:
         optimizer: torch.optim.Optimizer,
         loss: str | LossFunction = "cross_entropy",
         *,
+        regularise: Sequence[Regulariser] = (),
         schedule: LRScheduler | None = None,
         per: Literal["update", "step"] = "update",
         batch: int | None = None,
@@ -100,7 +102,9 @@ class Learner:
         self._objective = Objective(self.loss, self.device, self.ranks)
         self._replica = Replica(self.model, self.device, find_unused_parameters=find_unused_parameters)
         self._initial = deepcopy(self._weights()) if strategy.restarts else None
-        strategy.learner = self
+        self._adding = (strategy, *regularise)
+        for one in self._adding:
+            one.learner = self
         seed_generators([seed, self.rank])
 
     def step(self, batch: Mapping[str, Array], *, offer: bool = True) -> Step:
@@ -115,7 +119,8 @@ class Learner:
         new = self._checker.check(samples, self.steps)
         recalled = self.strategy.recall()
         rows = StepSamples(samples, recalled, self.device, self._called.dtype)
-        terms = self.strategy.terms(new, rows.count - new)
+        terms = [term for one in self._adding for term in one.terms(new, rows.count - new)]
+        penalty = self._penalty()
         total = Total([term.samples for term in terms]) if self.ranks > 1 else None
         offered = self._with_step(samples if offer else {name: tensor[:0] for name, tensor in samples.items()})
         if not self.strategy.keeps_outputs:
@@ -128,9 +133,12 @@ class Learner:
         else:
             counts = total.result() if total is not None else [term.samples for term in terms]
             objective = self._objective.of_step(outputs, rows, terms, counts)
-            self._objective.check_finite(objective, self.steps)
+        value = objective.detach() if penalty is None else objective.detach() + penalty.detach()
+        self._objective.check_finite(value, self.steps)
         self.optimizer.zero_grad()
         torch.autograd.backward(objective)
+        if penalty is not None:
+            self._add_gradient(penalty)
         if wait is not None:
             wait()
         self.optimizer.step()
@@ -138,7 +146,7 @@ class Learner:
             self.schedule.step()
         self.steps += 1
         made = None if outputs is None or not new else outputs[:new].detach()
-        return Step(self.steps, new, rows.count - new, objective.detach(), made)
+        return Step(self.steps, new, rows.count - new, value, made)
 
     def experience(
         self, data: Mapping[str, Array], epochs: int = 1, *, after_step: Callable[[Step], None] | None = None
@@ -172,12 +180,32 @@ class Learner:
                 self.position = Position(number, epoch + last, 0 if last else place + 1)
                 if after_step is not None:
                     after_step(made)
+        as_on_rank_0(self.model.buffers())  # of batches of its own: what regularisers keep is the same on all ranks
+        for one in self._adding:
+            one.end(samples)
         self._end_experience()
 
     def leave_experience(self) -> None:
         """Give up the rest of an experience that was begun, as after a restart that cannot get its data any more."""
         if self._begun:
             self._end_experience()
+
+    def _penalty(self) -> Tensor | None:
+        """What is minimised besides the losses of samples, if anything."""
+        every = [found for one in self._adding if (found := one.penalty()) is not None]
+        return torch.stack([one.reshape(()) for one in every]).sum() if every else None
+
+    def _add_gradient(self, penalty: Tensor) -> None:
+        """After DDP has averaged the gradients: that of a penalty is the same on all ranks."""
+        parameters = [one for one in self.model.parameters() if one.requires_grad]
+        gradients = torch.autograd.grad(penalty, parameters, allow_unused=True)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            if gradient is None:
+                continue
+            if parameter.grad is None:
+                parameter.grad = gradient
+            else:
+                parameter.grad += gradient
 
     def _end_experience(self) -> None:
         if self.schedule and self._per == "step":
@@ -222,6 +250,7 @@ class Learner:
             "begun": self._begun,
             **self._weights(),
             "initial": self._initial,
+            "regularisers": {one.name: one.state_dict() for one in self._adding[1:]},
             "own": {"strategy": self.strategy.state_dict(), "generators": generator_state(self.device)},
         }
 
@@ -237,8 +266,13 @@ class Learner:
             raise CheckpointError(f"the state was saved with{'out' * bool(self.schedule)} a schedule; give the same")
         if (state["initial"] is None) != (self._initial is None):
             raise CheckpointError(f"the state was saved by another strategy than {self.strategy.name!r}")
+        kept, asked = sorted(state["regularisers"]), sorted(one.name for one in self._adding[1:])
+        if kept != asked:
+            raise CheckpointError(f"it was saved with the regularisers {kept}, and this learner has {asked}")
         try:
             self._set_weights(state)
+            for one in self._adding[1:]:
+                one.load_state_dict(state["regularisers"][one.name])
             self.strategy.load_state_dict(state["own"]["strategy"])
         except (RuntimeError, ValueError, KeyError) as error:
             told = " ".join(str(error).split())

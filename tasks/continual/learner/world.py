@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +96,20 @@ class Total:
 def totals(numbers: list[float]) -> list[float]:
     """The sum of numbers over all ranks."""
     return Total(numbers).result()
+
+
+def add_up(tensors: Iterable[Tensor]) -> None:
+    """Make each of some tensors the sum over all ranks, on all of them."""
+    if rank_and_size()[1] > 1:
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+
+
+def as_on_rank_0(tensors: Iterable[Tensor]) -> None:
+    """Make some tensors what they are on rank 0, on all ranks."""
+    if rank_and_size()[1] > 1:
+        for tensor in tensors:
+            dist.broadcast(tensor, 0)
 
 
 def greatest(number: int) -> int:

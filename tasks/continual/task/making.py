@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from wilkins.tasks import code
-from wilkins.tasks.continual.learner.by_name import make_strategy
+from wilkins.tasks.continual.learner.by_name import REGULARISERS, make_strategy
 from wilkins.tasks.continual.learner.losses import BUILT_IN, LossFunction
-from wilkins.tasks.continual.learner.strategy import Strategy
+from wilkins.tasks.continual.learner.strategy import Regulariser, Strategy
 from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
 from wilkins.tasks.continual.sections import is_code
 from wilkins.tasks.errors import TaskError
@@ -125,6 +125,29 @@ def strategy_of(options: Options, ranks: Group, port: str, folders: Sequence[Pat
             "wilkins.tasks.continual.Strategy"
         )
     return strategy
+
+
+def regularisers_of(options: Options | None, folders: Sequence[Path]) -> list[Regulariser]:
+    """What is added to the objective, by the section `regularise:`.
+
+    Raises:
+        TaskError: there is no such class, it fails, or what it gives is no regulariser.
+    """
+    if options is None:
+        return []
+    name = str(options["name"])
+    make = code.load(name, "regularise", folders) if is_code(name) else REGULARISERS[name]
+    arguments = {} if options["strength"] is None else {"strength": options["strength"]}
+    try:
+        regulariser = make(**arguments | (options["args"] or {}))
+    except Exception as error:
+        raise TaskError(f"'regularise: {name}' cannot be made: {code.told(error)}; mend its options") from error
+    if not isinstance(regulariser, Regulariser):
+        raise TaskError(
+            f"'regularise: {name}' gives a {type(regulariser).__name__}, and a regulariser is needed; derive the class "
+            "from wilkins.tasks.continual.Regulariser"
+        )
+    return [regulariser]
 
 
 def schedule_of(

@@ -67,6 +67,7 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
             strategy,
             optimizer,
             loss,
+            regularise=making.regularisers_of(options["regularise"], folders),
             schedule=schedule,
             per=options["schedule"]["per"] if schedule else "update",
             batch=options["batch"],

@@ -1,8 +1,8 @@
-"""Trains on a stream by the learner: `learner.py FOLDER STRATEGY [KILL RANK WHERE]`; goes on from what FOLDER holds.
+"""Trains on a stream by the learner: `learner.py FOLDER STRATEGY[/REGULARISER] [KILL RANK WHERE]`.
 
-With KILL, rank RANK kills itself in that step: `train` after it, `save` while it saves, with its own part written, of
-which no version is made yet. Appends to FOLDER/log-<rank> what was recalled in each step and a digest of the model
-after it.
+Goes on from what FOLDER holds. With KILL, rank RANK kills itself in that step: `train` after it, `save` while it saves,
+with its own part written, of which no version is made yet. Appends to FOLDER/log-<rank> what was recalled in each step
+and a digest of the model after it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     options = continual.RehearsalOptions(batch=4, candidates=3, representatives=3, samples=9, label="y", seed=9)
     with continual.process_group(world), (folder / f"log-{world.rank}").open("a") as log:
+        name, _, regulariser = name.partition("/")
         strategy = continual.make_strategy(name, options, world)
-        with continual.Learner(model, strategy, optimizer, batch=4, seed=2) as learner:
+        added = {"ewc": continual.EWC(20, samples=5), "lwf": continual.LwF()}
+        regularise = [added[regulariser]] if regulariser else []
+        with continual.Learner(model, strategy, optimizer, regularise=regularise, batch=4, seed=2) as learner:
             extra = learner.load(folder / "saved")
             logged = 0 if extra is None else extra["logged"]
 

@@ -33,7 +33,7 @@ def batch_of(step: int, rank: int) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    """Train incrementally, then with every buffer, then an experience of unequal shares."""
+    """Train incrementally, with every buffer and an experience of unequal shares, and with regularisers."""
     from mpi4py import MPI
 
     torch.set_num_threads(1)
@@ -63,6 +63,15 @@ def main() -> None:
                 learner.experience(share, 2)
                 told[name] = torch.cat([one.flatten() for one in model.parameters()]).tolist()
                 told[f"{name} steps"] = learner.steps
+        for name, made in (("ewc", continual.EWC), ("lwf", continual.LwF)):
+            model = model_of(5)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            with continual.Learner(
+                model, continual.Incremental(), optimizer, regularise=[made(3.0)], batch=100, device=device
+            ) as learner:
+                for step in range(3):  # all samples in one batch
+                    learner.experience(batch_of(step, world.rank), 3)
+            told[name] = torch.cat([one.flatten() for one in model.parameters()]).tolist()
     (Path(sys.argv[1]) / f"{world.rank}.json").write_text(json.dumps(told))
 
 
