@@ -158,7 +158,7 @@ def outer_name(room: str) -> str:
     """A room in the picture of the whole: those of launching are one, those of tasks another, their options a third."""
     if room.startswith("launch/"):
         return "launch"
-    if room.endswith("/options"):
+    if room.endswith(("/options", "/sections")):
         return "options of tasks"
     return "ready-made tasks" if "/" in room else {"wilkins": "cli"}.get(room, room)
 

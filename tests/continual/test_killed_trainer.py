@@ -57,12 +57,49 @@ tasks:
       passes: 2
       seed: 3
       strategy: %s
-      buffer: {samples: 12}
       optimizer: {name: adam, lr: 0.01}
       publish: {when: end}
       save: {every: 5}
       results: {}
 """
+
+OWN = """
+from wilkins.tasks.continual import Strategy, Term
+
+class OnMistakes(Strategy):
+    keeps_outputs = True
+    mistakes = 0
+
+    def remember(self, samples):
+        wrong = samples["logits"].argmax(1) != samples["y"]
+        self.mistakes += int(wrong.sum())
+        super().remember({name: tensor[wrong] for name, tensor in samples.items()})
+
+    def terms(self, new, recalled):
+        return Term(0, new), Term(new, new + recalled, 1 / (1 + self.mistakes))
+
+    def state_dict(self):
+        return {"mistakes": self.mistakes}
+
+    def load_state_dict(self, state):
+        self.mistakes = state["mistakes"]
+
+def choose(group, held, offered, rng):
+    largest = max(held, key=held.get)
+    return None if offered[group] % 3 == 0 else (largest, int(rng.integers(held[largest])))
+"""
+
+STRATEGIES = {
+    "der++": "der++\n      buffer: {samples: 12}",
+    "rehearsal": "rehearsal\n      buffer: {samples: 12}",
+    "own": """own.py:OnMistakes
+      buffer: {samples: 12, balance: step, eviction: own.py:choose}
+      regularise: {name: ewc, strength: 10, args: {samples: 6}}
+      schedule: {name: CosineAnnealingLR, args: {T_max: 50}}""",
+    "lwf": """incremental
+      regularise: {name: lwf}
+      schedule: {name: ExponentialLR, args: {gamma: 0.7}, per: step}""",
+}
 
 UPDATES = {1: 72, 2: 42}
 """Optimiser steps of the whole training: 2 passes, and 7 or (on 2 ranks) 4 batches of each step, of one step 1."""
@@ -72,7 +109,8 @@ def prepared(folder: Path, ranks: int, mode: str, strategy: str) -> Path:
     folder.mkdir()
     (folder / "source.py").write_text(SOURCE)
     (folder / "net.py").write_text(NETWORK % (ranks - 1))
-    (folder / "workflow.yaml").write_text(WORKFLOW % (mode, ranks, strategy))
+    (folder / "own.py").write_text(OWN)
+    (folder / "workflow.yaml").write_text(WORKFLOW % (mode, ranks, STRATEGIES[strategy]))
     return folder
 
 
@@ -97,7 +135,13 @@ def outcome(folder: Path) -> tuple[dict[str, Any], list[list[str]]]:
 @pytest.mark.needs("python:torch", MPIEXEC)
 @pytest.mark.timeout(700)
 @pytest.mark.parametrize(
-    ("ranks", "mode", "strategy", "kills"), [(1, "memory", "der++", 3), (2, "both", "rehearsal", 2)]
+    ("ranks", "mode", "strategy", "kills"),
+    [
+        (1, "memory", "der++", 3),
+        (2, "both", "rehearsal", 2),
+        (2, "memory", "own", 2),
+        (1, "memory", "lwf", 2),
+    ],
 )
 def test_killed_at_any_moment(tmp_path: Path, ranks: int, mode: str, strategy: str, kills: int) -> None:
     """The producer writes its stream again; the trainer skips what it was trained on."""

@@ -155,6 +155,17 @@ def test_regression_and_a_loss_of_ones_own() -> None:
             assert np.isnan(after.accuracy)
 
 
+def test_evaluation_goes_by_inputs_and_targets() -> None:
+    """Other tensors that samples of the stream have, such as tasks, it does without."""
+    given = batch() | {"task": np.zeros(BATCH, int)}
+    with learner_of() as learner:
+        assert learner.evaluate(batch()).samples == BATCH
+        learner.step(given)
+        assert learner.evaluate(batch()) == learner.evaluate(given)
+        with pytest.raises(continual.BadBatch, match=r"step 1, tensor 'x': samples are float32 \(5,\), earlier ones"):
+            learner.evaluate(bad(x=np.zeros((BATCH, 5), "f4")))
+
+
 def test_evaluation_by_hand() -> None:
     nn = torch().nn
     model = nn.Linear(2, 2, bias=False)

@@ -158,6 +158,14 @@ class Anchor(continual.Regulariser):
         self.steps = state["steps"]
 
 
+def test_two_of_one_name() -> None:
+    model = perceptron(3)
+    with pytest.raises(continual.LearningError, match=r"two regularisers of one name in \['ewc', 'lwf', 'ewc'\]"):
+        continual.Learner(
+            model, continual.Incremental(), sgd(model), regularise=[continual.EWC(), continual.LwF(), continual.EWC()]
+        )
+
+
 TRAIN = "model: 'net.py:perceptron', inputs: /x, label: /y, batch: 12, optimizer: {lr: 0.05}, publish: {when: end}"
 
 

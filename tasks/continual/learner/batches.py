@@ -48,8 +48,8 @@ class Checker:
         self._nan = nan
         self._layout: SampleLayout | None = None
 
-    def check(self, batch: Mapping[str, Tensor], step: int) -> int:
-        """How many samples there are.
+    def check(self, batch: Mapping[str, Tensor], step: int, *, partly: bool = False) -> int:
+        """How many samples there are; with `partly`, they may lack tensors that others have.
 
         Raises:
             BadBatch: the batch lacks `x` or `y`, its samples differ from earlier ones, or hold NaN.
@@ -62,10 +62,14 @@ class Checker:
             layout, samples = describe(batch)
         except BadSample as error:
             raise self.error(error.reason, step, error.tensor) from None
-        difference = self._layout.difference(layout) if self._layout is not None else None
+        known = self._layout
+        if known is not None and partly:
+            known = SampleLayout(tuple(one for one in known.tensors if one.name in batch))
+        difference = known.difference(layout) if known is not None else None
         if difference is not None:
             raise self.error(difference.reason.replace("the buffer's are", "earlier ones"), step, difference.tensor)
-        self._layout = layout
+        if not partly:
+            self._layout = layout
         if self._nan:
             for name, tensor in batch.items():
                 self._check_nan(name, tensor, step)

@@ -55,8 +55,9 @@ class EWC(Regulariser):
         return self.strength / 2 * (torch.stack(parts).sum() + self._rest)
 
     def end(self, data: Batch) -> None:
+        model = dict(self.learner.model.named_parameters())
         for name, fisher in self._fisher(data).items():
-            parameter = dict(self.learner.model.named_parameters())[name].detach()
+            parameter = model[name].detach()
             before = self._importance.get(name, torch.zeros_like(parameter))
             centre = self._centre.get(name, torch.zeros_like(parameter))
             both = before + fisher

@@ -102,6 +102,8 @@ class Learner:
         self._objective = Objective(self.loss, self.device, self.ranks)
         self._replica = Replica(self.model, self.device, find_unused_parameters=find_unused_parameters)
         self._initial = deepcopy(self._weights()) if strategy.restarts else None
+        if len({one.name for one in regularise}) < len(regularise):
+            raise LearningError(f"there are two regularisers of one name in {[one.name for one in regularise]}")
         self._adding = (strategy, *regularise)
         for one in self._adding:
             one.learner = self
@@ -220,8 +222,8 @@ class Learner:
         Raises:
             BadBatch: the samples do not fit the model or the loss.
         """
-        samples = self._called.tensors(data, self.steps)
-        count = self._checker.check(samples, self.steps)
+        samples = self._called.tensors({name: data[name] for name in (INPUT, TARGET) if name in data}, self.steps)
+        count = self._checker.check(samples, self.steps, partly=True)
         was, loss, right = self.model.training, 0.0, 0
         self.model.eval()
         with torch.no_grad():

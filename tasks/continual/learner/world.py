@@ -102,14 +102,18 @@ def add_up(tensors: Iterable[Tensor]) -> None:
     """Make each of some tensors the sum over all ranks, on all of them."""
     if rank_and_size()[1] > 1:
         for tensor in tensors:
-            dist.all_reduce(tensor)
+            whole = tensor.contiguous()
+            dist.all_reduce(whole)
+            tensor.copy_(whole)
 
 
 def as_on_rank_0(tensors: Iterable[Tensor]) -> None:
     """Make some tensors what they are on rank 0, on all ranks."""
     if rank_and_size()[1] > 1:
         for tensor in tensors:
-            dist.broadcast(tensor, 0)
+            whole = tensor.contiguous()
+            dist.broadcast(whole, 0)
+            tensor.copy_(whole)
 
 
 def greatest(number: int) -> int:
