@@ -213,10 +213,10 @@ def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
 
 
 def _check_gdumb(options: Train, buffer: Buffer) -> Iterator[tuple[str, str]]:
-    if buffer.balance not in ("class", "task"):
-        yield "buffer", f"'gdumb' balances classes or tasks, and no {buffer.balance!r}; set 'balance: class' or 'task'"
+    if buffer.balance == "proportional":
+        yield "buffer", "'gdumb' gives equal room to what it keeps; set 'balance' to class, step or task"
     elif buffer.balance == "class" and options.label is None and options.loss != "cross_entropy":
-        yield "strategy", "'gdumb' balances classes; add 'label: PATH', or 'task: PATH' and 'balance: task'"
+        yield "strategy", "'gdumb' balances classes; add 'label: PATH', or 'balance: step' under 'buffer'"
     other = (buffer.candidates, buffer.representatives, buffer.eviction, buffer.device)
     if other != (None, None, "reservoir", "host"):
         yield "buffer", "'gdumb' takes only 'samples' or 'bytes', and 'balance'; remove the other keys"

@@ -68,6 +68,20 @@ def test_the_sampler_is_that_of_the_paper() -> None:
     assert not rejected({str(row): uniform_inclusion(often[row, :8], 4000) for row in range(2)})
 
 
+@pytest.mark.parametrize("balance", ["step", "task"])
+def test_steps_and_tasks_in_balance(balance: str) -> None:
+    """Where all steps have the same classes, as with changing inputs."""
+    model = perceptron(3)
+    strategy = continual.GDumb(buffer_options(samples=31, balance=balance, label=None))
+    with continual.Learner(model, strategy, sgd(model), batch=BATCH) as learner:
+        for number, experience in enumerate(experiences_of(0)):
+            more = {"task": np.full(len(experience.y), 5 - number)} if balance == "task" else {}
+            learner.experience(experience.as_batch() | more)
+    counts = strategy.statistics().classes
+    assert list(counts) == ([0, 1, 2] if balance == "step" else [3, 4, 5])
+    assert sorted(counts.values()) == [10, 10, 11]
+
+
 def test_it_trains_anew_on_what_is_kept() -> None:
     """The model after an experience is that of one training, from the start, on the samples kept."""
     model = perceptron(3)
@@ -103,9 +117,9 @@ def test_in_a_workflow_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("label: /y", "'gdumb' needs a buffer; add 'buffer: {samples: 1000}'"),
         (
             "targets: /y, loss: mse, buffer: {samples: 9}",
-            "'gdumb' balances classes; add 'label: PATH', or 'task:",
+            "'gdumb' balances classes; add 'label: PATH', or 'bal",
         ),
-        ("label: /y, buffer: {samples: 9, balance: step}", "'gdumb' balances classes or tasks, and no 'step'; set "),
+        ("label: /y, buffer: {samples: 9, balance: proportional}", "'gdumb' gives equal room to what it keeps; set"),
         ("label: /y, buffer: {samples: 9, candidates: 3}", "'gdumb' takes only 'samples' or 'bytes', and 'balance'"),
     ],
 )

@@ -297,7 +297,7 @@ def test_strategies_by_name() -> None:
         continual.make_strategy("replay")
     with pytest.raises(ValueError, match="'der' needs a rehearsal buffer"):
         continual.make_strategy("der")
-    with pytest.raises(ValueError, match="'gdumb' needs room, and classes or tasks to balance"):
+    with pytest.raises(ValueError, match="'gdumb' needs room, and classes, steps or tasks"):
         continual.make_strategy("gdumb", buffer_options(balance="proportional"))
     with pytest.raises(ValueError, match="must not be negative"):
         continual.DarkReplay(buffer_options(), alpha=-1)

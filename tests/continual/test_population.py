@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -10,16 +11,24 @@ from continual.chance import equal_cells, rejected, two_sided
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wilkins.tasks.continual.rehearsal.buffer_options import Eviction
+from wilkins.tasks.continual.rehearsal.buffer_options import Choice, Eviction
 from wilkins.tasks.continual.rehearsal.population import Population
 
 EVICTIONS: tuple[Eviction, ...] = ("reservoir", "random", "fifo")
 
 
+def any_of_largest(
+    group: int, held: Mapping[int, int], offered: Mapping[int, int], rng: np.random.Generator
+) -> tuple[int, int] | None:
+    """A user's choice."""
+    largest = max(held, key=lambda one: held[one])
+    return None if offered[group] % 3 == 0 else (largest, int(rng.integers(held[largest])))
+
+
 class Watched:
     """A population, and which candidate is in which slot."""
 
-    def __init__(self, capacity: int, eviction: Eviction, seed: int = 0) -> None:
+    def __init__(self, capacity: int, eviction: Eviction | Choice, seed: int = 0) -> None:
         self.population = Population(capacity, eviction)
         self.rng = np.random.default_rng(seed)
         self.held: dict[int, tuple[int, int]] = {}
@@ -43,11 +52,11 @@ class Watched:
 
 
 @given(
-    eviction=st.sampled_from(EVICTIONS),
+    eviction=st.sampled_from((*EVICTIONS, any_of_largest)),
     capacity=st.integers(1, 12),
     batches=st.lists(st.lists(st.integers(0, 4), max_size=6), max_size=15),
 )
-def test_books_are_right(eviction: Eviction, capacity: int, batches: list[list[int]]) -> None:
+def test_books_are_right(eviction: Eviction | Choice, capacity: int, batches: list[list[int]]) -> None:
     """The tables tell what is in the slots, room is used and never exceeded, and a state gives the same again."""
     watched = Watched(capacity, eviction)
     for labels in batches:

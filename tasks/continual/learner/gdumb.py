@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from wilkins.tasks.continual.learner.batches import INPUT
 from wilkins.tasks.continual.learner.strategies import with_past
 from wilkins.tasks.continual.learner.strategy import Strategy
 from wilkins.tasks.continual.learner.terms import Batch
@@ -35,8 +37,8 @@ class GDumb(Strategy):
     restarts = True
 
     def __init__(self, options: RehearsalOptions | None, comm: MPI.Intracomm | None = None, *, port: str = "") -> None:
-        if options is None or options.group in (None, "step"):
-            raise ValueError("the strategy 'gdumb' needs room, and classes or tasks to balance: give its options both")
+        if options is None or options.group is None:
+            raise ValueError("the strategy 'gdumb' needs room, and classes, steps or tasks to balance: give both")
         super().__init__(options, comm, port=port)
         self._options = options
         self._group = str(options.group)
@@ -44,11 +46,15 @@ class GDumb(Strategy):
         self._rng = generators(options.seed, rank, ranks)[2]
         self._kept: dict[str, Tensor] = {}
         self._seen: list[int] = []
+        self._experiences = 0
         self._room = options.samples or 0
 
     def begin(self, data: Batch, *, again: bool = False) -> Batch:
         if again:
             return dict(self._kept)
+        if self._group == "step":
+            data = {**data, "step": torch.full((len(data[INPUT]),), self._experiences)}
+        self._experiences += 1
         every, before = with_past(self._kept, data), len(next(iter(self._kept.values()), ()))
         if self._options.bytes:
             self._room = self._options.bytes // describe(every)[0].row_bytes
@@ -67,11 +73,17 @@ class GDumb(Strategy):
         return Statistics(capacity=self._room, size=groups.total(), classes=dict(sorted(groups.items())))
 
     def state_dict(self) -> dict[str, Any]:
-        generator = self._rng.bit_generator.state
-        return {"kept": dict(self._kept), "seen": self._seen, "generator": generator, "room": self._room}
+        return {
+            "kept": dict(self._kept),
+            "seen": self._seen,
+            "experiences": self._experiences,
+            "room": self._room,
+            "generator": self._rng.bit_generator.state,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._kept, self._seen, self._room = dict(state["kept"]), list(state["seen"]), state["room"]
+        self._kept, self._seen = dict(state["kept"]), list(state["seen"])
+        self._experiences, self._room = state["experiences"], state["room"]
         self._rng.bit_generator.state = state["generator"]
 
 
