@@ -58,6 +58,9 @@ def infer(case: Case, options: str, inports: str = "{filename: 's*.h5'}, {filena
         ),
         (f"{GOOD}, publish: {{filename: 'model-{{step}}.h5'}}", "cannot be filled in; it may hold {version}"),
         (f"{GOOD}, stop: {{epochs: 3}}", "unknown key 'epochs'"),
+        (f"{GOOD}, schedule: {{name: CosineLR}}", "not 'CosineLR' (did you mean"),
+        (f"{GOOD}, regularise: {{strength: 3}}", "the key 'name' is missing"),
+        (f"{GOOD}, strategy: der, buffer: {{samples: 5, balance: task}}", "needs to know the tasks; add 'task: PATH'"),
     ],
 )
 def test_wrong_training(case: Case, options: str, words: str) -> None:
@@ -137,6 +140,13 @@ def network(): ...
             "model: 'network.py:network', optimizer: {name: 'no.py:adam'}",
             "'optimizer: no.py:adam': there is no file n",
         ),
+        ("model: 'network.py:network', strategy: 'network.py:Mine'", "'strategy: network.py:Mine': network.py has no"),
+        (
+            "model: 'network.py:network', strategy: der, buffer: {samples: 9, eviction: 'network.py:oldest'}",
+            "'buffer: network.py:oldest': network.py has no",
+        ),
+        ("model: 'network.py:network', schedule: {name: 'no.py:cosine'}", "'schedule: no.py:cosine': there is no file"),
+        ("model: 'network.py:network', regularise: {name: 'no.py:Si'}", "'regularise: no.py:Si': there is no file"),
     ],
 )
 def test_code_that_is_not_there(case: Case, monkeypatch: pytest.MonkeyPatch, options: str, words: str) -> None:
