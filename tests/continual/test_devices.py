@@ -29,12 +29,17 @@ def learner_on(device: str, name: str, kept: str, **options: Any) -> Any:
         nn.Linear(FEATURES, 24), nn.BatchNorm1d(24), nn.ReLU(), nn.Dropout(0.2), nn.Linear(24, CLASSES)
     ).to(device)  # fmt: skip
     optimizer = torch().optim.Adam(model.parameters(), 0.01, fused=True)
+    name, _, regulariser = name.partition("/")
     strategy = continual.make_strategy(name, buffer_options(device=kept, **options))
-    return continual.Learner(model, strategy, optimizer, seed=3, batch=BATCH, device=device)
+    added = {"ewc": [continual.EWC(30, samples=9)], "lwf": [continual.LwF()], "": []}
+    given: dict[str, Any] = {"regularise": added[regulariser], "seed": 3, "batch": BATCH, "device": device}
+    return continual.Learner(model, strategy, optimizer, **given)
 
 
 @pytest.mark.usual("cpu-host-der++", "cpu-same-rehearsal")
-@pytest.mark.parametrize("name", ["incremental", "from-scratch", "rehearsal", "der", "der++"])
+@pytest.mark.parametrize(
+    "name", ["incremental", "from-scratch", "rehearsal", "der", "der++", "gdumb", "incremental/ewc", "rehearsal/lwf"]
+)
 @pytest.mark.parametrize("kept", ["host", "same"])
 def test_a_learner_goes_on_to_the_same_bits(tmp_path: Path, torch_device: str, kept: str, name: str) -> None:
     """Saved in the middle of an experience, with its buffer in host memory or beside the model."""
