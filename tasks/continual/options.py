@@ -222,17 +222,24 @@ def _check_gdumb(options: Train, buffer: Buffer) -> Iterator[tuple[str, str]]:
         yield "buffer", "'gdumb' takes only 'samples' or 'bytes', and 'balance'; remove the other keys"
 
 
+NAMING = {
+    "model": "",
+    "loss": "",
+    "regularise": "name",
+    "schedule": "name",
+    "strategy": "",
+    "buffer": "eviction",
+    "optimizer": "name",
+}
+"""Options that may name a function or a class of the user's, or have an option of this name that may."""
+
+
 def _code(options: Train) -> Iterator[tuple[str, str]]:
-    named = (
-        ("model", options.model),
-        ("loss", options.loss),
-        ("regularise", options.regularise and options.regularise.name),
-        ("schedule", options.schedule and options.schedule.name),
-        ("strategy", options.strategy),
-        ("buffer", options.buffer and options.buffer.eviction),
-        ("optimizer", options.optimizer and options.optimizer.name),
-    )
-    yield from ((key, name) for key, name in named if name and is_code(name))
+    for option, within in NAMING.items():
+        given = getattr(options, option)
+        name = getattr(given, within) if given and within else given
+        if name and is_code(name):
+            yield option, name
 
 
 TASK = ReadyMade(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from wilkins.tasks import code
+from wilkins.tasks.continual.options import NAMING
+from wilkins.tasks.continual.sections import is_code
 
 _APART = ("stop", "publish", "save", "held_out", "results", "device", "error")
 """Options that say when training ends, what is measured and where things go: with others the model is the same."""
@@ -22,8 +24,7 @@ def trained_with(options: Mapping[str, Any], folders: Sequence[Path]) -> dict[st
     """The options that shape a model, and digests of the files of its code, by what a user calls them."""
     found = {f"'{name}'": str(value) for name, value in options.items() if name not in _APART}
     for key, name in _named(options):
-        if ":" in name:
-            found[f"the code of '{key}: {name}'"] = _digest(code.source(name, folders))
+        found[f"the code of '{key}: {name}'"] = _digest(code.source(name, folders))
     return found
 
 
@@ -45,13 +46,12 @@ def digest_of(samples: Mapping[str, Tensor]) -> int:
     return value
 
 
-def _named(options: Mapping[str, Any]) -> list[tuple[str, str]]:
-    named = [
-        ("model", options["model"]),
-        ("loss", options["loss"]),
-        ("optimizer", (options["optimizer"] or {}).get("name")),
-    ]
-    return [(key, name) for key, name in named if name]
+def _named(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The user's functions and classes, and the options that name them."""
+    for key, within in NAMING.items():
+        name = (options[key] or {}).get(within) if within else options[key]
+        if name and is_code(name):
+            yield key, name
 
 
 def _digest(file: Path | None) -> str:
