@@ -135,6 +135,14 @@ def test_options_of_the_run_reach_it(site: Site) -> None:
     assert (site.folder / "a run/summary.json").exists()
 
 
+def test_without_a_file_it_is_workflow_yaml(site: Site) -> None:
+    site.has("slurm")
+    (site.folder / "heat.yaml").rename(site.folder / "workflow.yaml")
+    assert site.submit().code == 0
+    assert (site.bin / "ended").read_text() == "0\n"
+    assert (site.folder / "ran").read_text() == "yes"
+
+
 def test_a_packaged_workflow_runs_here(site: Site) -> None:
     script = site.submit("--builtin", "simulate-train-analyse", "--scheduler", "slurm", "--dry-run")
     if "torch" in script.err:

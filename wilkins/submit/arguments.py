@@ -83,7 +83,7 @@ def run_words(parsed: argparse.Namespace, run: Path | None) -> tuple[str, ...]:
         words += ["--resume", str(run)]
     elif parsed.builtin is not None:
         words += ["--builtin", parsed.builtin]
-    else:
+    elif parsed.file is not None:
         words.append(str(parsed.file))
     words += [f"--set={setting}" for setting in parsed.set]
     words += [name for name, wanted in (("--files", parsed.files), ("--strict", parsed.strict)) if wanted]
