@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "board/board.hpp"
+#include "board_plan.hpp"
 #include "posix/libc.hpp"
 
 #define CHECK(condition)                                                                    \

@@ -3,7 +3,6 @@
 
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "board/layout.hpp"
 #include "board/life.hpp"
@@ -146,42 +145,6 @@ private:
     int task_ = -1;
     int rank_ = 0;
 };
-
-// What a board is made from.
-struct BoardPlan {
-    struct Task { std::string name; int nprocs; Folder folder = {}; };
-    struct Port {
-        int task;
-        Direction direction;
-        std::string pattern;
-        uint64_t cap;
-        Habits habits = {};
-        std::string stands = {};  // see PortRecord
-        bool may_stand = false;   // a name may come to stand in
-    };
-    struct Channel {
-        int outport;
-        int inport;
-        uint32_t every;
-        uint32_t queue;
-        WhenFull when_full;
-        int readers;
-        bool readers_given = false;
-        uint32_t offset = 0;
-    };
-    std::vector<Task> tasks;
-    std::vector<Port> ports;
-    std::vector<Channel> channels;
-    // Of a run that goes on with another one: what a source publishes first, and what a channel then gets of it.
-    std::vector<told::Begin> begins;
-    std::vector<told::Rest> rests;
-    std::string log_file;
-    std::string trace_file;
-    bool trace_at_once = false;
-};
-
-// Writes `folder`/board. Returns 0 or an errno (EINVAL: names too long or indices out of range).
-int create_board(const char* folder, const BoardPlan& plan);
 
 // Nanoseconds of the monotonic clock.
 int64_t now_ns();

@@ -13,6 +13,7 @@
 #include "board/board.hpp"
 #include "board/border.hpp"
 #include "board/context.hpp"
+#include "board/create.hpp"
 #include "board/trace.hpp"
 #include "python/report.hpp"
 #include "queue/answers.hpp"
@@ -75,20 +76,7 @@ private:
 WILKINS_API(unsigned, wilkins_plan_table()) { return kPlanTable; } WILKINS_OR(0)
 
 WILKINS_API(int, wilkins_board_create(const char* folder, const told::Arrays* run)) {
-    BoardPlan plan;
-    for (const auto* task = run->tasks; task != run->tasks + run->tasks_length; ++task)
-        plan.tasks.push_back({task->name, task->nprocs, {task->device, task->inode}});
-    for (const auto* port = run->ports; port != run->ports + run->ports_length; ++port)
-        plan.ports.push_back({port->task, port->direction, port->pattern, port->cap_bytes, port->habits, port->stands, port->may_stand != 0});
-    for (const auto* one = run->channels; one != run->channels + run->channels_length; ++one)
-        plan.channels.push_back(
-            {one->outport, one->inport, one->every, one->queue, one->when_full, one->readers, one->readers_given != 0, one->offset});
-    plan.begins.assign(run->begins, run->begins + run->begins_length);
-    plan.rests.assign(run->rests, run->rests + run->rests_length);
-    plan.log_file = run->log_file;
-    plan.trace_file = run->trace_file;
-    plan.trace_at_once = run->trace_at_once != 0;
-    return create_board(folder, plan);
+    return create_board(folder, *run);
 } WILKINS_OR(errno)
 
 WILKINS_API(Watched*, wilkins_board_attach(const char* folder, int* error)) {

@@ -1,0 +1,59 @@
+// A run that a test makes a board of: what the launcher tells of it, as strings and vectors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "board/create.hpp"
+#include "board/layout.hpp"
+
+namespace wilkins {
+
+struct BoardPlan {
+    struct Task { std::string name; int nprocs; Folder folder = {}; };
+    struct Port {
+        int task;
+        Direction direction;
+        std::string pattern;
+        uint64_t cap;
+        Habits habits = {};
+        std::string stands = {};
+        bool may_stand = false;
+    };
+    struct Channel {
+        int outport;
+        int inport;
+        uint32_t every;
+        uint32_t queue;
+        WhenFull when_full;
+        int readers;
+        bool readers_given = false;
+        uint32_t offset = 0;
+    };
+    std::vector<Task> tasks;
+    std::vector<Port> ports;
+    std::vector<Channel> channels;
+    std::vector<told::Begin> begins;
+    std::vector<told::Rest> rests;
+    std::string log_file;
+    std::string trace_file;
+    bool trace_at_once = false;
+};
+
+inline int create_board(const char* folder, const BoardPlan& plan) {
+    std::vector<told::BoardTask> tasks;
+    std::vector<told::BoardPort> ports;
+    std::vector<told::BoardChannel> channels;
+    for (const auto& task : plan.tasks) tasks.push_back({task.name.c_str(), task.nprocs, task.folder.device, task.folder.inode});
+    for (const auto& port : plan.ports)
+        ports.push_back({port.habits, port.task, port.direction, port.pattern.c_str(), port.cap, port.stands.c_str(), port.may_stand});
+    for (const auto& one : plan.channels)
+        channels.push_back({one.outport, one.inport, one.every, one.queue, one.when_full, one.readers, one.readers_given, one.offset});
+    const told::Arrays run = {
+        tasks.data(), tasks.size(), ports.data(), ports.size(), channels.data(), channels.size(), plan.begins.data(), plan.begins.size(),
+        plan.rests.data(), plan.rests.size(), plan.log_file.c_str(), plan.trace_file.c_str(), plan.trace_at_once,
+    };
+    return create_board(folder, run);
+}
+
+}  // namespace wilkins
