@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from wilkins.errors import suggest
 from wilkins.terminal import streams
 from wilkins.terminal.arguments import count
 from wilkins.terminal.reporting import VARIABLE
@@ -32,7 +34,13 @@ class Command:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Writes its help and its errors as everything else is written."""
+    """Writes its help and its errors as everything else is written, and says what a misspelt word may mean."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program, as argparse does."""
+        if found := re.fullmatch(r".*invalid choice: '(.*)' \(choose from (.*)\)", message):
+            message += suggest(found[1], re.findall(r"[\w-]+", found[2]))
+        super().error(message)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         (streams.show if file is sys.stdout else streams.tell)(message, end="")

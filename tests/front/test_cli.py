@@ -55,6 +55,25 @@ def test_a_wrong_file_is_told_in_lines(pair: Pair, command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("grpah x.yaml", "; did you mean 'graph'?"),
+        ("submit --scheduler slrum x.yaml", "; did you mean 'slurm'?"),
+        (
+            "run simulate.py",
+            "it is a program, and a workflow file is YAML; name it in one, as 'func: simulate.py' of a",
+        ),
+        ("help io_freq", "there is no page 'io_freq'; it is explained in steps"),
+        ("help graphh", "did you mean graphs?"),
+    ],
+)
+def test_what_may_be_meant_is_told(tmp_path: Path, words: str, told: str) -> None:
+    done = wilkins(*words.split(), folder=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize(
     "arguments",
     [["run"], ["fly", "x.yaml"], ["run", "x.yaml", "--tiemout", "3"], ["run", "x.yaml", "--timeout", "soon"], []],
 )

@@ -130,6 +130,16 @@ def test_missing_key(case: Case) -> None:
     assert found.startswith("workflow.yaml:2:5: error: task 1: the key 'func' is missing; add 'func: ...'")
 
 
+def test_a_port_that_is_a_name_alone(case: Case) -> None:
+    found = case.write("tasks:\n  - func: ./sim\n    outports: ['a.h5']\n").error()
+    assert found.endswith("outport 1 must be a mapping of keys to values, not 'a.h5'; write {filename: \"a.h5\"}")
+
+
+def test_a_key_that_stands_for_the_one_that_is_missing(case: Case) -> None:
+    missing, _ = case.write("tasks:\n  - func: ./sim\n    outports: [{file: a.h5}]\n").errors()
+    assert missing.endswith("is missing; add 'filename: ...'; or is it what you mean by 'file'?")
+
+
 def test_no_tasks(case: Case) -> None:
     assert "is empty; give at least 1 task" in case.write("tasks: []\n").error()
     assert "must be a list of tasks" in case.write("tasks: {func: ./sim}\n").error()

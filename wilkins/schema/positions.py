@@ -19,6 +19,9 @@ MAX_NODES = 400_000
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_PROGRAMS = {".py", ".sh", ".ipynb"}
+"""Suffixes of programs, which somebody may give for a workflow file."""
+
 
 def position_of(node: yaml.Node, file: str) -> Position:
     """Where a node begins. Values of ``--set`` carry the option itself as their mark's name."""
@@ -60,6 +63,8 @@ def read_text(path: Path) -> str:
         return WorkflowError([Problem(position, message)])
 
     try:
+        if path.suffix in _PROGRAMS:
+            raise fail(f"it is a program, and a workflow file is YAML; name it in one, as 'func: {path}' of a task")
         if not path.exists():
             raise fail(
                 "there is no such file; give the path of a workflow file, or write a starter with 'wilkins init'"

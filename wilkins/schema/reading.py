@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from abc import ABC, abstractmethod
@@ -194,7 +195,9 @@ class Reader:
     ) -> Any:
         """Reads a mapping into a spec dataclass."""
         if not isinstance(node, yaml.MappingNode):
-            return self.problem(node, f"{who} must be a mapping of keys to values, not {describe(node)}")
+            return self.problem(
+                node, f"{who} must be a mapping of keys to values, not {describe(node)}{_as_one(cls, node)}"
+            )
         if label:
             who = label(scalars(node))
         pairs = self.pairs(node, who)
@@ -222,7 +225,8 @@ class Reader:
                 )
         for name, item in known.items():
             if item.metadata["required"] and name not in pairs:
-                self.problem(node, f"{who}: the key {name!r} is missing; add '{name}: ...'")
+                meant = suggest(name, list(pairs)).replace("did you mean", "or is it what you mean by")
+                self.problem(node, f"{who}: the key {name!r} is missing; add '{name}: ...'{meant}")
         if len(self.problems) > before:
             return INVALID
         if sections:
@@ -234,6 +238,14 @@ def scalars(node: yaml.MappingNode) -> dict[str, str]:
     """The plain entries of a mapping, as they are written."""
     both = yaml.ScalarNode
     return {name.value: value.value for name, value in node.value if isinstance(name, both) and isinstance(value, both)}
+
+
+def _as_one(cls: type, node: yaml.Node) -> str:
+    """How the section is written that a plain text may stand for: one that needs a single key."""
+    needed = [key_of(item) for item in keys_of(cls) if item.metadata["required"]]
+    if not isinstance(node, yaml.ScalarNode) or node.tag == _NULL or len(needed) != 1:
+        return ""
+    return f"; write {{{needed[0]}: {json.dumps(node.value)}}}"
 
 
 def describe(node: yaml.Node) -> str:

@@ -44,6 +44,16 @@ def listed() -> str:
     return "\n".join(lines)
 
 
+def _told_in(word: str, pages: dict[str, Path]) -> list[str]:
+    """The pages that say most of a key, an option or a command: three at most."""
+    word = re.escape(word)
+    counts = {
+        name: len(re.findall(rf"`[^`\n]*(?<![\w-]){word}(?![\w-])[^`\n]*`", path.read_text(encoding="utf-8")))
+        for name, path in pages.items()
+    }
+    return sorted((name for name, count in counts.items() if count), key=lambda name: -counts[name])[:3]
+
+
 def shown(topic: str) -> str:
     """A page as text, its links to other pages as the commands that show them.
 
@@ -52,6 +62,8 @@ def shown(topic: str) -> str:
     """
     pages = topics()
     if topic not in pages:
+        if told := _told_in(topic, pages):
+            raise UsageError(f"there is no page {topic!r}; it is explained in {' and '.join(told)}")
         near = difflib.get_close_matches(topic, pages, n=3, cutoff=0.5)
         near += [name for name, path in pages.items() if topic.lower() in _title(path).lower() and name not in near]
         meant = f"did you mean {' or '.join(near)}?" if near else "wilkins help, by itself, lists all"
