@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from wilkins.tasks.checkpoint.engine.state_plan import matches
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.state.garbage import uncollected
 from wilkins.tasks.checkpoint.state.sources import (
     Bytes,
     Shard,
@@ -304,7 +305,8 @@ class _Loader:
                 filled[number] = self._new(self._index.entries[number])
             return filled[number]
 
-        state = decode(self._index.tree, leaf, self._wanted)
+        with uncollected():
+            state = decode(self._index.tree, leaf, self._wanted)
         self._contents.read_all(self._reads)
         for finish in self._later:
             finish()

@@ -16,6 +16,7 @@ import numpy as np
 from wilkins.tasks.checkpoint.engine.capture import Job, Plan
 from wilkins.tasks.checkpoint.engine.index import IndexText
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
+from wilkins.tasks.checkpoint.state.garbage import uncollected
 from wilkins.tasks.checkpoint.state.outline import Outline, aliases, grads, is_lazy, looks, outline
 from wilkins.tasks.checkpoint.state.sources import (
     Shard,
@@ -121,6 +122,7 @@ class Planner:
         self._known: _Known | None = None
         self._planned: tuple[list[Spec], Plan] | None = None
 
+    @uncollected()
     def plan(self, step: int, state: Any, began: float) -> Job:
         """What is to be captured of a state; the one before must have been captured.
 
@@ -159,6 +161,7 @@ class Planner:
         job.settled(plan, sources)
         return job
 
+    @uncollected()
     def _settle(self, job: Job, known: _Known, held: _Held) -> None:
         """Describe what was held on to."""
         arrays, versions, taken = held.arrays, held.versions, held.taken

@@ -18,6 +18,7 @@ import numpy as np
 
 from wilkins.tasks.checkpoint.errors import Damaged
 from wilkins.tasks.checkpoint.state import checked_json
+from wilkins.tasks.checkpoint.state.garbage import uncollected
 from wilkins.tasks.checkpoint.state.sources import Bytes, Spec
 from wilkins.tasks.checkpoint.state.tree import array_paths, check_tree
 from wilkins.tasks.checkpoint.storage.checksum import crc32_of
@@ -282,6 +283,7 @@ class Contents:
         return self._files[name]
 
 
+@uncollected()
 def _parse(raw: bytes, path: Path, manifest: Manifest) -> Index:
     """What stands in an index; where it says that bytes are, the manifest's streams have some."""
     try:
