@@ -36,9 +36,10 @@ from wilkins.tasks import StepDataset
 
 def main():
     options = json.loads(sys.argv[1])
-    dataset = StepDataset("plt*.h5", {"x": "x", "y": "y"}, shuffle=options.pop("shuffle", 0), seed=5)
+    own = {key: options.pop(key) for key in ("shuffle", "batch") if key in options}
+    dataset = StepDataset("plt*.h5", {"x": "x", "y": "y"}, seed=5, **own)
     seen = []
-    for batch in DataLoader(dataset, batch_size=4, **options):
+    for batch in DataLoader(dataset, batch_size=None if "batch" in own else 4, **options):
         assert (batch["x"][:, 0] == batch["y"]).all() and (batch["x"][:, 1] == 10 * batch["y"]).all()
         seen += batch["y"].tolist()
     with open(f"seen-{os.environ['RANK']}.json", "w") as file:
@@ -91,6 +92,18 @@ def test_samples_are_shuffled_the_same_way_each_time(tmp_path: Path) -> None:
 @pytest.mark.usual("3-fork")
 def test_workers_share_the_steps(tmp_path: Path, workers: int, context: str) -> None:
     assert _once(_seen(tmp_path, num_workers=workers, multiprocessing_context=context, shuffle=5))
+
+
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.nightly)])
+def test_workers_hand_out_batches(tmp_path: Path, context: str) -> None:
+    """The same as those that a DataLoader makes."""
+    options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": context, "shuffle": 9}
+    seen = []
+    for name, more in (("by the loader", {}), ("batches", {"batch": 4})):
+        (tmp_path / name).mkdir()
+        seen.append(_seen(tmp_path / name, **(options | more)))
+    assert seen[0] == seen[1]
+    assert _once(seen[0])
 
 
 @pytest.mark.needs(MPIEXEC)
@@ -150,6 +163,63 @@ def test_what_a_sample_is() -> None:
     assert list(own) == [2 * one + 1.0 for one in range(TOTAL)]
 
 
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("shuffle", [0, 2, 15, 1000])
+def test_batches_are_those_of_a_data_loader(shuffle: int) -> None:
+    """In the same order, over the ends of steps, and also of a part of the samples; with ``batch_size=None``."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    from wilkins.tasks import StepDataset
+
+    paths = {"x": "x", "y": "y"}
+    for size, rank, drop in ((1, 0, False), (4, 1, True), (10, 2, False), (1000, 0, False)):
+        options: dict[str, Any] = {"shuffle": shuffle, "seed": 7, "rank": rank, "world_size": 3}
+        wanted = list(DataLoader(StepDataset("plt*.h5", paths, **options), batch_size=size, drop_last=drop))
+        found = StepDataset("plt*.h5", paths, **options, batch=size, drop_last=drop)
+        for once in (list(DataLoader(found, batch_size=None)), list(found)):
+            assert len(once) == len(wanted)
+            for one, other in zip(once, wanted, strict=True):
+                assert one.keys() == other.keys()
+                assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.usefixtures("files")
+def test_what_a_batch_is() -> None:
+    import torch
+
+    from wilkins.tasks import StepDataset
+
+    x, y = next(iter(StepDataset("plt*.h5", ["x", "y"], batch=10)))
+    assert x.shape == (10, 2)
+    assert x.dtype == torch.float64
+    assert y.tolist() == list(range(10))
+    assert len(list(StepDataset("plt*.h5", "y", batch=10))) == -(-TOTAL // 10)
+    assert len(list(StepDataset("plt*.h5", "y", batch=10, drop_last=True))) == TOTAL // 10
+    sums = StepDataset("plt*.h5", "y", batch=10, transform=lambda batch: int(batch.sum()))
+    assert sum(sums) == TOTAL * (TOTAL - 1) // 2
+
+
+@pytest.mark.parametrize("shuffle", [0, 15])
+@pytest.mark.parametrize("stop", [0, 1, 3, 10])
+def test_a_state_between_batches_gives_exactly_the_rest(files: Path, shuffle: int, stop: int) -> None:
+    import torch
+
+    from wilkins.tasks import StepDataset
+
+    def dataset() -> StepDataset:
+        return StepDataset("plt*.h5", "y", shuffle=shuffle, seed=3, batch=10)
+
+    whole = [batch.tolist() for batch in dataset()]
+    one = dataset()
+    batches = iter(one)
+    before = [next(batches).tolist() for _ in range(stop)]
+    torch.save(one.state_dict(), files / "state.pt")
+    other = dataset()
+    other.load_state_dict(torch.load(files / "state.pt"))
+    assert before + [batch.tolist() for batch in other] == whole
+
+
 @pytest.mark.parametrize("shuffle", [0, 15])
 @pytest.mark.parametrize("stop", [0, 1, 6, 7, 50, TOTAL - 1])
 def test_a_state_gives_exactly_the_rest(files: Path, shuffle: int, stop: int) -> None:
@@ -183,6 +253,26 @@ def test_what_is_wrong() -> None:
         StepDataset("plt*.h5", "y", rank=2, world_size=2)
     with pytest.raises(ValueError, match="shuffle is -1"):
         StepDataset("plt*.h5", "y", shuffle=-1)
+    with pytest.raises(ValueError, match="batch is 0"):
+        StepDataset("plt*.h5", "y", batch=0)
+    with pytest.raises(TypeError, match="let the DataLoader make batches"):
+        StepDataset("plt*.h5", samples=list, batch=2)
+    with pytest.raises(TypeError, match="`drop_last` is of `batch`"):
+        StepDataset("plt*.h5", "y", drop_last=True)
+    dataset = StepDataset("plt*.h5", "y", shuffle=4, batch=3)
+    next(iter(dataset))
+    state = dataset.state_dict()
+    with pytest.raises(RuntimeError, match=r"the state is one of shuffle=4, and the dataset has shuffle=5"):
+        StepDataset("plt*.h5", "y", shuffle=5, batch=3).load_state_dict(state)
+    with pytest.raises(RuntimeError, match="the state is one with `batch`"):
+        StepDataset("plt*.h5", "y", shuffle=4).load_state_dict(state)
+    with h5py.File("plt0001.h5", "a") as file:
+        file["w"] = np.zeros((3, 2))
+    with h5py.File("plt0000.h5", "a") as file:
+        file["w"] = np.zeros((3, 1))
+    with pytest.raises(ValueError, match=r"plt0001\.h5: rows of 'w' are float64 of the shape \(2,\), those before"):
+        list(StepDataset("plt000[01].h5", "w", batch=4))
+    assert len(list(StepDataset("plt000[01].h5", "w"))) == 6
     with h5py.File("plt0000.h5", "a") as file:
         file["z"] = np.zeros(3)
     with pytest.raises(
@@ -224,17 +314,20 @@ STATEFUL = pytest.mark.needs("python:torchdata")
 
 @STATEFUL
 @pytest.mark.nightly
+@pytest.mark.parametrize("batch", [None, 4])
 @pytest.mark.parametrize("shuffle", [0, 9])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_states_of_workers_give_exactly_the_rest(files: Path, workers: int, shuffle: int) -> None:
+def test_states_of_workers_give_exactly_the_rest(files: Path, workers: int, shuffle: int, batch: int | None) -> None:
     import torch
     from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     from wilkins.tasks import StepDataset
 
     def loader() -> Any:
-        dataset = StepDataset("plt*.h5", "y", shuffle=shuffle, seed=3)
-        return StatefulDataLoader(dataset, batch_size=4, num_workers=workers, multiprocessing_context="fork")
+        dataset = StepDataset("plt*.h5", "y", shuffle=shuffle, seed=3, batch=batch)
+        return StatefulDataLoader(
+            dataset, batch_size=None if batch else 4, num_workers=workers, multiprocessing_context="fork"
+        )
 
     whole = [batch.tolist() for batch in loader()]
     assert sorted(one for batch in whole for one in batch) == list(range(TOTAL))
@@ -251,10 +344,15 @@ def test_states_of_workers_give_exactly_the_rest(files: Path, workers: int, shuf
 
 @STATEFUL
 @pytest.mark.nightly
-@pytest.mark.parametrize(("workers", "context"), [(2, "fork"), (3, "spawn")])
-def test_a_resumed_run_with_workers_gives_exactly_the_rest(tmp_path: Path, workers: int, context: str) -> None:
+@pytest.mark.parametrize(
+    ("workers", "context", "batched"), [(2, "fork", False), (3, "spawn", False), (2, "fork", True)]
+)
+def test_a_resumed_run_with_workers_gives_exactly_the_rest(
+    tmp_path: Path, workers: int, context: str, batched: bool
+) -> None:
     options = f"num_workers={workers}, multiprocessing_context={context!r}"
-    _is_resumed_exactly(tmp_path, RESUMED_WITH_WORKERS.replace("OPTIONS", options))
+    program = RESUMED_WITH_WORKERS.replace("OPTIONS", options)
+    _is_resumed_exactly(tmp_path, _in_batches(program, 4) if batched else program)
 
 
 RESUMED_WITH_WORKERS = """\
@@ -350,12 +448,27 @@ def test_a_resumed_run_gives_exactly_the_rest(tmp_path: Path) -> None:
     _is_resumed_exactly(tmp_path, RESUMED)
 
 
+@pytest.mark.nightly
+def test_a_resumed_run_of_batches_gives_exactly_the_rest(tmp_path: Path) -> None:
+    _is_resumed_exactly(tmp_path, _in_batches(RESUMED, 4))
+
+
+def _in_batches(program: str, size: int) -> str:
+    """A program that lets the dataset make the batches."""
+    for own in ("shuffle=10", "shuffle=6", "shuffle=4"):
+        program = program.replace(own, f"{own}, batch={size}")
+    assert f"batch_size={size}" in program and f"batch={size}" in program
+    return program.replace(f"batch_size={size}", "batch_size=None")
+
+
 @pytest.mark.needs(MPIEXEC, "python:mpi4py")
 @pytest.mark.nightly
 @pytest.mark.parametrize("dies", [8, 9])
-def test_a_resumed_run_of_ranks_gives_exactly_the_rest(tmp_path: Path, dies: int) -> None:
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_resumed_run_of_ranks_gives_exactly_the_rest(tmp_path: Path, dies: int, batched: bool) -> None:
     """Also where one of them was a step ahead of others when all saved."""
-    _is_resumed_exactly(tmp_path, RESUMED_RANKS.replace("DIES", str(dies)), ranks=3)
+    program = RESUMED_RANKS.replace("DIES", str(dies))
+    _is_resumed_exactly(tmp_path, _in_batches(program, 2) if batched else program, ranks=3)
     assert (tmp_path / f"apart{dies}").exists() == (dies == 8)
 
 

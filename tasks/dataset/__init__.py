@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import io
 import os
-import pickle
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 import wilkins.transport
+from wilkins.tasks.dataset.rows import AT_ONCE, Rows, Shuffle, joined, length, of_objects, own, part, row_bytes
+from wilkins.tasks.dataset.turns import Taken, Turns
 from wilkins.transport import points, steps
 from wilkins.transport.channel import Channel
 from wilkins.transport.received import Step
 
 Sample: TypeAlias = Any
-"""A tensor, or a tuple or dict of tensors, as `datasets` says; whatever `samples` or `transform` make."""
+"""A tensor, or a tuple or dict of tensors, as `datasets` says, of one row or of a batch; whatever `samples` or
+`transform` make."""
 
 Paths = str | Sequence[str] | Mapping[str, str]
 
@@ -41,6 +37,9 @@ class StepDataset(IterableDataset[Sample]):
     in the same order each time, workers or not. The iteration ends with the stream. Outside of a run, the steps are
     the files that match.
 
+    With `batch`, it hands out batches instead, several times as fast: `DataLoader(dataset, batch_size=None)`. They are
+    those that ``batch_size`` would make of the same dataset without `batch`, in the same order.
+
     Args:
         pattern: the in-port's ``filename``; may be left out in a task with one in-port.
         datasets: paths in the steps: of one, whose rows are the samples; of several, whose rows make tuples; or by
@@ -49,12 +48,15 @@ class StepDataset(IterableDataset[Sample]):
             refer to memory of the step: copy what is kept.
         shuffle: samples that wait to be drawn from at random, in each process; 0 or 1: samples come in order.
         seed: of these draws. They are the same in each iteration, and other ones in each worker and rank.
-        transform: what is made of each sample.
+        batch: samples of a batch. Batches go on over the ends of steps, and only the last one of each process may be
+            smaller. Their tensors are parts of larger ones: copy one that is kept for long.
+        drop_last: leave out a last batch that is smaller.
+        transform: what is made of each sample; with `batch`, of each batch.
         rank, world_size: which part of the samples this process has; left out: as the task was started (``RANK`` and
             ``WORLD_SIZE``).
 
     Raises:
-        TypeError: neither `datasets` nor `samples` is given, or both are.
+        TypeError: neither `datasets` nor `samples` is given, or both are; or `samples` with `batch`.
         ValueError: a number is out of range.
     """
 
@@ -66,28 +68,41 @@ class StepDataset(IterableDataset[Sample]):
         samples: Callable[[Step], Sequence[Sample]] | None = None,
         shuffle: int = 0,
         seed: int = 0,
+        batch: int | None = None,
+        drop_last: bool = False,
         transform: Callable[[Sample], Sample] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
         if (datasets is None) == (samples is None):
             raise TypeError("give the paths of datasets, or `samples`, a function of a step, and not both")
+        if samples is not None and batch is not None:
+            raise TypeError("`batch` takes rows of datasets; of what `samples` gives, let the DataLoader make batches")
+        if drop_last and batch is None:
+            raise TypeError("`drop_last` is of `batch`; without it, give `drop_last` to the DataLoader")
         self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
         self.world_size = int(os.environ.get("WORLD_SIZE", "1")) if world_size is None else world_size
         if not 0 <= self.rank < self.world_size:
             raise ValueError(f"rank {self.rank} is none of {self.world_size} ranks; they are counted from 0")
         if shuffle < 0:
             raise ValueError(f"shuffle is {shuffle}, but must be a number of samples, or 0")
+        if batch is not None and batch < 1:
+            raise ValueError(f"batch is {batch}, but must be a number of samples, 1 or more")
         self._pattern = os.fspath(pattern)
         self._datasets = datasets
         self._samples = samples
         self._shuffle = shuffle
         self._seed = seed
         self._transform = transform
-        self._turns = _Turns()
+        self._batch = batch
+        self._drop_last = drop_last
+        self._turns = Turns()
         self._place = _Place()
-        self._draws: torch.Generator | None = None
-        self._waiting: list[Sample] = []
+        self._shuffler: Shuffle | None = None
+        self._ready: Rows = {}
+        """Rows that come next, but for those of them that were handed out."""
+        self._given = 0
+        self._kinds: dict[str, tuple[Any, ...]] = {}
         self._restored = False
         self._part = (0, 1)
         self._is_of_worker = False
@@ -109,13 +124,18 @@ class StepDataset(IterableDataset[Sample]):
                 "torchdata's StatefulDataLoader load the states of workers"
             )
         if not self._restored:
-            self._place, self._waiting = _Place(), []
-            self._draws = self._generator(part[0])
+            self._begin(part[0])
         self._restored = False
         self._part = part
         self._has_workers.fill_(worker is not None)
-        drawn = self._shuffled(self._in_order(*part))
-        yield from drawn if self._transform is None else map(self._transform, drawn)
+        ready = self._handed_out(filter(length, self._shuffled(self._in_order(*part))))
+        yield from ready if self._transform is None else map(self._transform, ready)
+
+    def _begin(self, worker: int) -> None:
+        """As nothing was handed out."""
+        self._place, self._ready, self._given, self._kinds = _Place(), {}, 0, {}
+        seed = self._seed + 1_000_003 * self.rank + 7919 * worker
+        self._shuffler = Shuffle(self._shuffle, seed) if self._shuffle > 1 else None
 
     def state_dict(self) -> dict[str, Any]:
         """How far the iteration is in this process, with the samples that wait to be drawn: a plain value that
@@ -135,24 +155,26 @@ class StepDataset(IterableDataset[Sample]):
                 "the samples are taken by the workers of a DataLoader, of which this process knows nothing: use "
                 "torchdata's StatefulDataLoader, and save its state_dict()"
             )
+        rest: Any = None
+        left = length(self._ready) - self._given
+        if self._shuffler is not None:
+            rest = (self._shuffle, own(part(self._ready, self._given, self._given + left)), self._shuffler.state())
         return {
             "steps": self._place.steps,
-            "samples": self._place.samples,
+            "samples": self._place.samples - (left if rest is None else 0),
             "before": self._place.before,
             "part": [worker.id, worker.num_workers] if worker else [0, 1],
-            "rest": _packed((self._waiting, None if self._draws is None else self._draws.get_state())),
+            "rest": _packed(rest),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a state says. In a resumed run the stream begins with the step at which
         the state was saved; else, as with files on disk, with the first one, and those before are passed over."""
-        self._place = _Place(state["steps"], state["samples"], state["before"])
         self._part = (int(state["part"][0]), int(state["part"][1]))
         self._is_of_worker = self._part[1] > 1 or get_worker_info() is not None
-        self._waiting, draws = _unpacked(state["rest"])
-        self._draws = self._generator(self._part[0])
-        if draws is not None:
-            self._draws.set_state(draws)
+        self._begin(self._part[0])
+        self._place = _Place(state["steps"], state["samples"], state["before"])
+        self._go_on(_unpacked(state["rest"]))
         self._restored = True
 
     @staticmethod
@@ -168,38 +190,77 @@ class StepDataset(IterableDataset[Sample]):
             raise ValueError("there is no state of a StepDataset in this")
         return min(found)
 
-    def _generator(self, worker: int) -> torch.Generator:
-        return torch.Generator().manual_seed(self._seed + 1_000_003 * self.rank + 7919 * worker)
-
-    def _shuffled(self, samples: Iterator[Sample]) -> Iterator[Sample]:
-        if self._shuffle < 2:
-            yield from samples
+    def _go_on(self, rest: Any) -> None:
+        """Go on with the samples that wait in a state."""
+        size, ready, waiting = (0, {}, ({}, None)) if rest is None else rest
+        if self._place.steps == self._place.samples == size == 0:
             return
-        assert self._draws is not None
-        for sample in samples:
-            self._waiting.append(sample)
-            if len(self._waiting) >= self._shuffle:
-                yield self._drawn()
-        while self._waiting:
-            yield self._drawn()
+        if size != (self._shuffle if self._shuffler else 0):
+            raise RuntimeError(f"the state is one of shuffle={size}, and the dataset has shuffle={self._shuffle}")
+        if (kept := ready or waiting[0]) and ("" in kept) != (self._batch is None):
+            raise RuntimeError(f"the state is one {'without' if '' in kept else 'with'} `batch`, unlike the dataset")
+        self._ready = ready
+        if self._shuffler is not None:
+            self._shuffler.go_on(waiting)
 
-    def _drawn(self) -> Sample:
-        place = int(torch.randint(len(self._waiting), (1,), generator=self._draws))
-        self._waiting[place], self._waiting[-1] = self._waiting[-1], self._waiting[place]
-        return self._waiting.pop()
+    def _shuffled(self, pieces: Iterator[Rows]) -> Iterator[Rows]:
+        """Rows in the order in which they are handed out, beginning with those that are ready."""
+        shuffler = self._shuffler
+        yield self._ready
+        if shuffler is None:
+            yield from pieces
+        else:
+            yield from map(shuffler.through, pieces)
+            yield shuffler.rest()
 
-    def _in_order(self, worker: int, workers: int) -> Iterator[Sample]:
-        """The samples of this process, step by step."""
+    def _handed_out(self, pieces: Iterator[Rows]) -> Iterator[Sample]:
+        """The samples, or batches of them. What `_ready` says is right whenever one is handed out."""
+        if self._batch is not None:
+            yield from self._batches(pieces, self._batch)
+            return
+        for rows in pieces:
+            self._ready, self._given = rows, 0
+            for sample in rows.get("", ()):
+                self._given += 1
+                yield sample
+
+    def _batches(self, pieces: Iterator[Rows], size: int) -> Iterator[Sample]:
+        begun: Rows = {}
+        for rows in pieces:
+            first = 0
+            if length(begun):
+                first = min(size - length(begun), length(rows))
+                begun = joined(begun, part(rows, 0, first))
+                if length(begun) < size:
+                    continue
+                self._ready, self._given = rows, first
+                yield self._batched([torch.from_numpy(column) for column in begun.values()])
+            end = length(rows) - (length(rows) - first) % size
+            self._ready = rows
+            if end > first:
+                columns = [_split(torch.from_numpy(column[first:end]), size) for column in rows.values()]
+                for number, batch in enumerate(zip(*columns, strict=True), start=1):
+                    self._given = first + number * size
+                    yield self._batched(batch)
+            begun = part(rows, end, length(rows))
+        self._ready, self._given = {}, 0
+        if length(begun) and not self._drop_last:
+            yield self._batched([torch.from_numpy(column) for column in begun.values()])
+
+    def _in_order(self, worker: int, workers: int) -> Iterator[Rows]:
+        """The rows of this process, step by step."""
         place = self._place
         for step in self._own_steps(worker, workers):
             place.steps, place.before = step.number, step.before
-            rows = self._split(step.block)
-            for sample in range(place.samples, len(rows)):
-                place.samples = sample + 1
-                yield rows[sample]
+            rows = self._split(step.rows)
+            count = length(rows)
+            at_once = count if self._shuffler is None else max(1, AT_ONCE // max(1, row_bytes(rows)))
+            while place.samples < count:
+                first, place.samples = place.samples, min(place.samples + at_once, count)
+                yield part(rows, first, place.samples)
             place.samples, place.steps, place.before = 0, step.number + 1, step.before + step.count
 
-    def _own_steps(self, worker: int, workers: int) -> Iterator[_Taken]:
+    def _own_steps(self, worker: int, workers: int) -> Iterator[Taken]:
         """The steps of this process."""
         with wilkins.transport.open(self._pattern) as channel:
             if workers > 1 and steps.port(self._pattern) is not None:
@@ -219,12 +280,12 @@ class StepDataset(IterableDataset[Sample]):
                         place.steps, place.before = number + 1, before
                 number += 1
 
-    def _by_turns(self, channel: Channel, worker: int, workers: int) -> Iterator[_Taken]:
+    def _by_turns(self, channel: Channel, worker: int, workers: int) -> Iterator[Taken]:
         """The steps of a worker, of a stream that all workers of a rank share."""
         place, turns = self._place, self._turns
         turns.join(worker, _begins(self._pattern), place.steps, place.before)
 
-        def take(number: int, before: int) -> _Taken | None:
+        def take(number: int, before: int) -> Taken | None:
             step = next(channel, None)
             return None if step is None else self._taken(step, number, before)
 
@@ -233,10 +294,10 @@ class StepDataset(IterableDataset[Sample]):
             yield taken
             own += workers
 
-    def _taken(self, step: Step, number: int, before: int) -> _Taken:
+    def _taken(self, step: Step, number: int, before: int) -> Taken:
         """This rank's samples of a step, copied."""
         count = self._count(step)
-        return _Taken(number, before, count, self._block(step, (self.rank - before) % self.world_size))
+        return Taken(number, before, count, self._rows(step, (self.rank - before) % self.world_size))
 
     def _named(self) -> dict[str, str]:
         """The datasets, by what they are called in a sample."""
@@ -255,25 +316,41 @@ class StepDataset(IterableDataset[Sample]):
             raise ValueError(f"{step.filename}: the datasets have different numbers of rows: {told}")
         return next(iter(counts.values()))
 
-    def _block(self, step: Step, first: int) -> Any:
-        """This rank's samples of a step, beginning with the `first`, as they are kept together."""
+    def _rows(self, step: Step, first: int) -> Rows:
+        """This rank's samples of a step, beginning with the `first`."""
         if self._samples is not None:
-            return self._samples(step)[first :: self.world_size]
-        return {
-            name: torch.from_numpy(step[path][first :: self.world_size].copy()) for name, path in self._named().items()
-        }
+            samples = self._samples(step)[first :: self.world_size]
+            return of_objects(samples, len(samples))
+        rows = {name: step[path][first :: self.world_size].copy() for name, path in self._named().items()}
+        for name, column in rows.items() if self._batch is not None else ():
+            kind = (column.shape[1:], column.dtype)
+            if kind != self._kinds.setdefault(name, kind):
+                shape, dtype = self._kinds[name]
+                raise ValueError(
+                    f"{step.filename}: rows of {name!r} are {kind[1]} of the shape {kind[0]}, those before {dtype} of "
+                    f"the shape {shape}, and cannot be in one batch"
+                )
+        return rows
 
-    def _split(self, block: Any) -> Sequence[Sample]:
-        """The samples of a block."""
-        if self._samples is not None:
-            samples: Sequence[Sample] = block
-            return samples
+    def _split(self, rows: Rows) -> Rows:
+        """As they are shuffled: whole rows for batches, else the samples that are made of them."""
+        if self._batch is not None or self._samples is not None:
+            return rows
+        tensors = [torch.from_numpy(column) for column in rows.values()]
+        return of_objects(map(self._batched, zip(*tensors, strict=True)), length(rows))
+
+    def _batched(self, tensors: Sequence[torch.Tensor]) -> Sample:
+        """A sample, or a batch, of one tensor for each dataset."""
         if isinstance(self._datasets, str):
-            return list(block[self._datasets])
-        mine = range(len(next(iter(block.values()))))
+            return tensors[0]
         if isinstance(self._datasets, Mapping):
-            return [{name: tensor[number] for name, tensor in block.items()} for number in mine]
-        return [tuple(tensor[number] for tensor in block.values()) for number in mine]
+            return dict(zip(self._datasets, tensors, strict=True))
+        return tuple(tensors)
+
+
+def _split(tensor: torch.Tensor, size: int) -> tuple[torch.Tensor, ...]:
+    """Views of so many rows each."""
+    return tensor.split(size)  # type: ignore[no-untyped-call,no-any-return]
 
 
 def _packed(value: Any) -> bytes:
@@ -309,19 +386,6 @@ def _begins(pattern: str) -> int:
     return counts[pattern] if pattern in counts else next(iter(counts.values()), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """A step's samples, copied from it."""
-
-    number: int
-    """Of the step in the stream."""
-    before: int
-    """Samples of all ranks in the steps before."""
-    count: int
-    """Samples of all ranks in this one."""
-    block: Any
-
-
 class _Place:
     """How far an iteration is: steps that are done, samples of the next one, samples of all ranks before that."""
 
@@ -329,123 +393,3 @@ class _Place:
         self.steps = steps
         self.samples = samples
         self.before = before
-
-
-class _Turns:
-    """Lets the workers of a rank share a stream, step k for the worker k modulo their number.
-
-    Whoever needs a step that has not come takes the next one, in its order. If that is another worker's, who has enough
-    for now, it is laid aside for it. Workers may be forked or spawned, so that all this is in files of the run's
-    folder, which go with it.
-    """
-
-    PATIENCE = 0.02
-    """Seconds in which a worker may come for its step itself."""
-    PAUSE = 0.001
-
-    def __init__(self) -> None:
-        self._path = ""
-        if run := os.environ.get("WILKINS_RUN"):
-            descriptor, self._path = tempfile.mkstemp(prefix="turns-", dir=run)
-            os.close(descriptor)
-
-    def join(self, worker: int, first: int, at: int, before: int) -> None:
-        """Take part.
-
-        Args:
-            first: number of the step with which the stream begins.
-            at: the first step that this worker has not done, be it its own or not.
-            before: samples of all ranks before that.
-        """
-        with self._locked() as shared:
-            assert shared is not None
-            if worker in shared.at:  # an iteration that begins anew finds the stream where the one before has left it
-                return
-            if not shared.at:
-                shared.next = first
-            shared.at[worker] = at
-            shared.told[at] = before
-
-    def next_of(self, own: int, workers: int, take: Callable[[int, int], _Taken | None]) -> _Taken | None:
-        """The step of a number; None: the stream has ended before. `take` gives the next one of the stream."""
-        laid, since = f"{self._path}-{own}", time.monotonic()
-        while True:
-            if (taken := _fetched(laid)) is not None:
-                return taken
-            with self._locked(wait=False) as shared:
-                if shared is not None and (taken := _fetched(laid)) is not None:
-                    return taken
-                if shared is not None and shared.ended:
-                    return None
-                if shared is None:
-                    time.sleep(self.PAUSE)
-                    continue
-                number, owner = shared.next, shared.next % workers
-                before = shared.told.get(number) if shared.before is None else shared.before
-                is_passed = len(shared.at) == workers and number < min(shared.at.values())  # needed by other ranks
-                is_late = time.monotonic() > since + self.PATIENCE
-                if is_passed or (before is not None and owner in shared.at and (number == own or is_late)):
-                    taken = take(number, before or 0)
-                    if taken is None:
-                        shared.ended = True
-                        return None
-                    shared.next = number + 1
-                    shared.before = None if before is None else before + taken.count
-                    if number == own:
-                        return taken
-                    if number >= shared.at[owner]:
-                        _lay(f"{self._path}-{number}", taken)
-                    continue
-            time.sleep(self.PAUSE)
-
-    @contextlib.contextmanager
-    def _locked(self, *, wait: bool = True) -> Iterator[_Shared | None]:
-        """What the workers share, which is written back; None: another one has it."""
-        file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                yield None
-                return
-            text = os.pread(file, os.fstat(file).st_size, 0)
-            shared = _Shared(*pickle.loads(text)) if text else _Shared()
-            yield shared
-            written = pickle.dumps((shared.next, shared.before, shared.ended, shared.at, shared.told))
-            if written != text:
-                os.ftruncate(file, len(written))
-                os.pwrite(file, written, 0)
-        finally:
-            os.close(file)
-
-
-@dataclass(slots=True)
-class _Shared:
-    """What the workers of a rank know together."""
-
-    next: int = 0
-    """Number of the next step of the stream."""
-    before: int | None = None
-    """Samples of all ranks before that; None: no worker knows them yet."""
-    ended: bool = False
-    at: dict[int, int] = field(default_factory=dict)
-    """Of each worker, the first step that it had not done when it joined,"""
-    told: dict[int, int] = field(default_factory=dict)
-    """and samples of all ranks before that, by its number."""
-
-
-def _lay(path: str, taken: _Taken) -> None:
-    """Lay a step aside for another worker."""
-    part = Path(f"{path}.part")
-    torch.save((taken.number, taken.before, taken.count, taken.block), part)
-    part.rename(path)
-
-
-def _fetched(path: str) -> _Taken | None:
-    """What was laid aside, which is taken away; None: there is nothing."""
-    laid = Path(path)
-    if not laid.exists():
-        return None
-    taken = _Taken(*torch.load(laid, weights_only=False))
-    laid.unlink()
-    return taken
