@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import mmap
 import os
+from functools import cache
 from pathlib import Path
 
 import h5py
@@ -56,6 +58,27 @@ class StepOnDisk:
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
+
+
+def open_on_disk(name: str) -> int:
+    """A descriptor of the disk's file of a name, to be read, also where the name means a step in memory.
+
+    Raises:
+        OSError: the disk has no such file.
+    """
+    fd: int = _libc().open(os.fsencode(name), os.O_RDONLY | os.O_CLOEXEC)
+    if fd < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), name)
+    return fd
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    """The C library itself: what is looked up in it is not the preloaded layer's."""
+    library = ctypes.CDLL("libc.so.6", use_errno=True)
+    library.open.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    return library
 
 
 def read_ahead(name: str) -> None:

@@ -7,21 +7,19 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-import wilkins.transport
+from wilkins.tasks.dataset.disk import Files
+from wilkins.tasks.dataset.epochs import Again, parsed
 from wilkins.tasks.dataset.rows import AT_ONCE, Rows, Shuffle, joined, length, of_objects, own, part, row_bytes
-from wilkins.tasks.dataset.turns import Taken, Turns
-from wilkins.transport import points, steps
-from wilkins.transport.channel import Channel
+from wilkins.tasks.dataset.stream import Paths, Place, Stream
 from wilkins.transport.received import Step
 
 Sample: TypeAlias = Any
 """A tensor, or a tuple or dict of tensors, as `datasets` says, of one row or of a batch; whatever `samples` or
 `transform` make."""
-
-Paths = str | Sequence[str] | Mapping[str, str]
 
 
 class StepDataset(IterableDataset[Sample]):
@@ -40,6 +38,10 @@ class StepDataset(IterableDataset[Sample]):
     With `batch`, it hands out batches instead, several times as fast: `DataLoader(dataset, batch_size=None)`. They are
     those that ``batch_size`` would make of the same dataset without `batch`, in the same order.
 
+    With `epochs`, one iteration goes over the samples several times: first as the stream brings them, then each process
+    over those that it has had, all of them shuffled if `shuffle` says so. What fits into the `cache` comes from memory;
+    the rest from the files on the disk, which a run has with ``mode: both``, ahead of when it is needed.
+
     Args:
         pattern: the in-port's ``filename``; may be left out in a task with one in-port.
         datasets: paths in the steps: of one, whose rows are the samples; of several, whose rows make tuples; or by
@@ -51,12 +53,16 @@ class StepDataset(IterableDataset[Sample]):
         batch: samples of a batch. Batches go on over the ends of steps, and only the last one of each process may be
             smaller. Their tensors are parts of larger ones: copy one that is kept for long.
         drop_last: leave out a last batch that is smaller.
+        epochs: how often each sample comes. Batches do not go on from one epoch to the next.
+        cache: bytes of samples that each rank keeps in memory for further epochs, those that came first; workers share
+            them equally. Such as ``500MB`` or ``2GiB``.
+        threads: that read from the disk, in each process.
         transform: what is made of each sample; with `batch`, of each batch.
         rank, world_size: which part of the samples this process has; left out: as the task was started (``RANK`` and
             ``WORLD_SIZE``).
 
     Raises:
-        TypeError: neither `datasets` nor `samples` is given, or both are; or `samples` with `batch`.
+        TypeError: neither `datasets` nor `samples` is given, or both are; or `samples` with `batch` or `epochs`.
         ValueError: a number is out of range.
     """
 
@@ -70,6 +76,9 @@ class StepDataset(IterableDataset[Sample]):
         seed: int = 0,
         batch: int | None = None,
         drop_last: bool = False,
+        epochs: int = 1,
+        cache: int | str = "1GiB",
+        threads: int = 4,
         transform: Callable[[Sample], Sample] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -78,6 +87,8 @@ class StepDataset(IterableDataset[Sample]):
             raise TypeError("give the paths of datasets, or `samples`, a function of a step, and not both")
         if samples is not None and batch is not None:
             raise TypeError("`batch` takes rows of datasets; of what `samples` gives, let the DataLoader make batches")
+        if samples is not None and epochs > 1:
+            raise TypeError("`epochs` takes rows of datasets, which can be found again on the disk, not `samples`")
         if drop_last and batch is None:
             raise TypeError("`drop_last` is of `batch`; without it, give `drop_last` to the DataLoader")
         self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
@@ -88,7 +99,8 @@ class StepDataset(IterableDataset[Sample]):
             raise ValueError(f"shuffle is {shuffle}, but must be a number of samples, or 0")
         if batch is not None and batch < 1:
             raise ValueError(f"batch is {batch}, but must be a number of samples, 1 or more")
-        self._pattern = os.fspath(pattern)
+        if epochs < 1 or threads < 1:
+            raise ValueError(f"epochs is {epochs} and threads {threads}, but each must be 1 or more")
         self._datasets = datasets
         self._samples = samples
         self._shuffle = shuffle
@@ -96,13 +108,23 @@ class StepDataset(IterableDataset[Sample]):
         self._transform = transform
         self._batch = batch
         self._drop_last = drop_last
-        self._turns = Turns()
-        self._place = _Place()
+        self._epochs = epochs
+        self._cache = parsed(cache)
+        self._threads = threads
+        self._named = _named(datasets)
+        self._stream = Stream(
+            os.fspath(pattern), self._named, samples, self.rank, self.world_size,
+            is_uniform=batch is not None or epochs > 1, is_noted=epochs > 1,
+        )  # fmt: skip
+        self._place = Place()
+        self._epoch = 0
+        self._at = 0
+        """Samples of a further epoch that were handed out or are ready."""
+        self._again: Again | None = None
         self._shuffler: Shuffle | None = None
         self._ready: Rows = {}
         """Rows that come next, but for those of them that were handed out."""
         self._given = 0
-        self._kinds: dict[str, tuple[Any, ...]] = {}
         self._restored = False
         self._part = (0, 1)
         self._is_of_worker = False
@@ -124,18 +146,34 @@ class StepDataset(IterableDataset[Sample]):
                 "torchdata's StatefulDataLoader load the states of workers"
             )
         if not self._restored:
-            self._begin(part[0])
+            self._begin(*part)
         self._restored = False
         self._part = part
         self._has_workers.fill_(worker is not None)
-        ready = self._handed_out(filter(length, self._shuffled(self._in_order(*part))))
+        ready = self._all(*part)
         yield from ready if self._transform is None else map(self._transform, ready)
 
-    def _begin(self, worker: int) -> None:
+    def _all(self, worker: int, workers: int) -> Iterator[Sample]:
+        """The samples of all epochs."""
+        if self._epoch == 0:
+            yield from self._handed_out(self._shuffled(self._in_order(worker, workers)))
+        else:
+            for _ in self._stream.steps(self._place, worker, workers):
+                pass  # nothing is left, but a stream is read to its end
+            yield from self._handed_out(self._once_more(worker))
+        while self._epoch + 1 < self._epochs:
+            self._epoch, self._at, self._ready, self._given = self._epoch + 1, 0, {}, 0
+            yield from self._handed_out(self._once_more(worker))
+
+    def _begin(self, worker: int, workers: int) -> None:
         """As nothing was handed out."""
-        self._place, self._ready, self._given, self._kinds = _Place(), {}, 0, {}
-        seed = self._seed + 1_000_003 * self.rank + 7919 * worker
-        self._shuffler = Shuffle(self._shuffle, seed) if self._shuffle > 1 else None
+        self._place, self._ready, self._given, self._epoch, self._at = Place(), {}, 0, 0, 0
+        self._shuffler = Shuffle(self._shuffle, self._seed_of(worker)) if self._shuffle > 1 else None
+        if self._epochs > 1:
+            self._again = Again(Files(self._named), self._cache // workers, self.rank, self.world_size, self._threads)
+
+    def _seed_of(self, worker: int) -> int:
+        return self._seed + 1_000_003 * self.rank + 7919 * worker + 15_485_863 * self._epoch
 
     def state_dict(self) -> dict[str, Any]:
         """How far the iteration is in this process, with the samples that wait to be drawn: a plain value that
@@ -157,14 +195,16 @@ class StepDataset(IterableDataset[Sample]):
             )
         rest: Any = None
         left = length(self._ready) - self._given
-        if self._shuffler is not None:
+        if self._shuffler is not None and self._epoch == 0:
             rest = (self._shuffle, own(part(self._ready, self._given, self._given + left)), self._shuffler.state())
         return {
             "steps": self._place.steps,
-            "samples": self._place.samples - (left if rest is None else 0),
+            "samples": self._place.samples - (left if rest is None and self._epoch == 0 else 0),
             "before": self._place.before,
+            "epoch": self._epoch,
+            "at": self._at - left if self._epoch else 0,
             "part": [worker.id, worker.num_workers] if worker else [0, 1],
-            "rest": _packed(rest),
+            "rest": _packed((rest, self._again.steps if self._again else [])),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -172,9 +212,14 @@ class StepDataset(IterableDataset[Sample]):
         the state was saved; else, as with files on disk, with the first one, and those before are passed over."""
         self._part = (int(state["part"][0]), int(state["part"][1]))
         self._is_of_worker = self._part[1] > 1 or get_worker_info() is not None
-        self._begin(self._part[0])
-        self._place = _Place(state["steps"], state["samples"], state["before"])
-        self._go_on(_unpacked(state["rest"]))
+        self._begin(*self._part)
+        self._place = Place(state["steps"], state["samples"], state["before"])
+        self._epoch, self._at = int(state["epoch"]), int(state["at"])
+        rest, had = _unpacked(state["rest"])
+        if self._epoch == 0:
+            self._go_on(rest)
+        if self._again is not None:
+            self._again.go_on(had)
         self._restored = True
 
     @staticmethod
@@ -204,7 +249,7 @@ class StepDataset(IterableDataset[Sample]):
             self._shuffler.go_on(waiting)
 
     def _shuffled(self, pieces: Iterator[Rows]) -> Iterator[Rows]:
-        """Rows in the order in which they are handed out, beginning with those that are ready."""
+        """Rows of the first epoch in the order in which they are handed out, beginning with those that are ready."""
         shuffler = self._shuffler
         yield self._ready
         if shuffler is None:
@@ -213,8 +258,20 @@ class StepDataset(IterableDataset[Sample]):
             yield from map(shuffler.through, pieces)
             yield shuffler.rest()
 
+    def _once_more(self, worker: int) -> Iterator[Rows]:
+        """Rows of a further epoch, in its order, beginning with those that were not handed out."""
+        assert self._again is not None
+        order = np.arange(self._again.count)
+        if self._shuffle > 1:
+            draws = torch.Generator().manual_seed(self._seed_of(worker))
+            order = torch.randperm(len(order), generator=draws).numpy()
+        for rows in self._again.epoch(order[self._at :], self._batch or 1):
+            self._at += length(rows)
+            yield self._split(rows)
+
     def _handed_out(self, pieces: Iterator[Rows]) -> Iterator[Sample]:
         """The samples, or batches of them. What `_ready` says is right whenever one is handed out."""
+        pieces = filter(length, pieces)
         if self._batch is not None:
             yield from self._batches(pieces, self._batch)
             return
@@ -250,7 +307,9 @@ class StepDataset(IterableDataset[Sample]):
     def _in_order(self, worker: int, workers: int) -> Iterator[Rows]:
         """The rows of this process, step by step."""
         place = self._place
-        for step in self._own_steps(worker, workers):
+        for step in self._stream.steps(place, worker, workers):
+            if self._again is not None:
+                self._again.add(step)
             place.steps, place.before = step.number, step.before
             rows = self._split(step.rows)
             count = length(rows)
@@ -259,78 +318,6 @@ class StepDataset(IterableDataset[Sample]):
                 first, place.samples = place.samples, min(place.samples + at_once, count)
                 yield part(rows, first, place.samples)
             place.samples, place.steps, place.before = 0, step.number + 1, step.before + step.count
-
-    def _own_steps(self, worker: int, workers: int) -> Iterator[Taken]:
-        """The steps of this process."""
-        with wilkins.transport.open(self._pattern) as channel:
-            if workers > 1 and steps.port(self._pattern) is not None:
-                steps.by_turns(self._pattern)
-                yield from self._by_turns(channel, worker, workers)
-                return
-            place = self._place
-            first, before = place.steps, place.before
-            number = _begins(self._pattern)
-            for step in channel:
-                if number >= first:
-                    taken = self._taken(step, number, before)
-                    before += taken.count
-                    if number % workers == worker:  # each worker meets all files
-                        yield taken
-                    else:
-                        place.steps, place.before = number + 1, before
-                number += 1
-
-    def _by_turns(self, channel: Channel, worker: int, workers: int) -> Iterator[Taken]:
-        """The steps of a worker, of a stream that all workers of a rank share."""
-        place, turns = self._place, self._turns
-        turns.join(worker, _begins(self._pattern), place.steps, place.before)
-
-        def take(number: int, before: int) -> Taken | None:
-            step = next(channel, None)
-            return None if step is None else self._taken(step, number, before)
-
-        own = place.steps + (worker - place.steps) % workers
-        while (taken := turns.next_of(own, workers, take)) is not None:
-            yield taken
-            own += workers
-
-    def _taken(self, step: Step, number: int, before: int) -> Taken:
-        """This rank's samples of a step, copied."""
-        count = self._count(step)
-        return Taken(number, before, count, self._rows(step, (self.rank - before) % self.world_size))
-
-    def _named(self) -> dict[str, str]:
-        """The datasets, by what they are called in a sample."""
-        paths = self._datasets
-        if isinstance(paths, Mapping):
-            return dict(paths)
-        return {path: path for path in ([paths] if isinstance(paths, str) else paths or ())}
-
-    def _count(self, step: Step) -> int:
-        """How many samples a step has."""
-        if self._samples is not None:
-            return len(self._samples(step))
-        counts = {path: len(step[path]) for path in self._named().values()}
-        if len(set(counts.values())) > 1:
-            told = ", ".join(f"{path!r} has {count}" for path, count in counts.items())
-            raise ValueError(f"{step.filename}: the datasets have different numbers of rows: {told}")
-        return next(iter(counts.values()))
-
-    def _rows(self, step: Step, first: int) -> Rows:
-        """This rank's samples of a step, beginning with the `first`."""
-        if self._samples is not None:
-            samples = self._samples(step)[first :: self.world_size]
-            return of_objects(samples, len(samples))
-        rows = {name: step[path][first :: self.world_size].copy() for name, path in self._named().items()}
-        for name, column in rows.items() if self._batch is not None else ():
-            kind = (column.shape[1:], column.dtype)
-            if kind != self._kinds.setdefault(name, kind):
-                shape, dtype = self._kinds[name]
-                raise ValueError(
-                    f"{step.filename}: rows of {name!r} are {kind[1]} of the shape {kind[0]}, those before {dtype} of "
-                    f"the shape {shape}, and cannot be in one batch"
-                )
-        return rows
 
     def _split(self, rows: Rows) -> Rows:
         """As they are shuffled: whole rows for batches, else the samples that are made of them."""
@@ -346,6 +333,13 @@ class StepDataset(IterableDataset[Sample]):
         if isinstance(self._datasets, Mapping):
             return dict(zip(self._datasets, tensors, strict=True))
         return tuple(tensors)
+
+
+def _named(datasets: Paths | None) -> dict[str, str]:
+    """The datasets, by what they are called in a sample."""
+    if isinstance(datasets, Mapping):
+        return dict(datasets)
+    return {path: path for path in ([datasets] if isinstance(datasets, str) else datasets or ())}
 
 
 def _split(tensor: torch.Tensor, size: int) -> tuple[torch.Tensor, ...]:
@@ -374,22 +368,3 @@ def _steps_in(state: object) -> Iterator[int]:
     elif isinstance(state, (list, tuple)):
         for inner in state:
             yield from _steps_in(inner)
-
-
-def _begins(pattern: str) -> int:
-    """With which of its steps the stream of an in-port begins: in a resumed run, that after its point, which another
-    rank of the task may have needed. Files on disk, and a stream that is not gone on with, begin anew."""
-    point = points.chosen()
-    if point is None:
-        return 0
-    counts = {**point.consumed, **point.opened}
-    return counts[pattern] if pattern in counts else next(iter(counts.values()), 0)
-
-
-class _Place:
-    """How far an iteration is: steps that are done, samples of the next one, samples of all ranks before that."""
-
-    def __init__(self, steps: int = 0, samples: int = 0, before: int = 0) -> None:
-        self.steps = steps
-        self.samples = samples
-        self.before = before

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from wilkins.tasks.dataset.disk import Source
 from wilkins.tasks.dataset.rows import Rows
 
 
@@ -29,6 +30,8 @@ class Taken:
     """Samples of all ranks in this one."""
     rows: Rows
     """Those of this rank."""
+    source: Source | None
+    """The file that has them, if it is known to be on the disk."""
 
 
 class Turns:
@@ -137,7 +140,7 @@ class _Shared:
 def _lay(path: str, taken: Taken) -> None:
     """Lay a step aside for another worker."""
     part = Path(f"{path}.part")
-    torch.save((taken.number, taken.before, taken.count, taken.rows), part)
+    torch.save((taken.number, taken.before, taken.count, taken.rows, taken.source), part)
     part.rename(path)
 
 
