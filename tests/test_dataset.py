@@ -94,7 +94,8 @@ def test_workers_share_the_steps(tmp_path: Path, workers: int, context: str) -> 
     assert _once(_seen(tmp_path, num_workers=workers, multiprocessing_context=context, shuffle=5))
 
 
-@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_hand_out_batches(tmp_path: Path, context: str) -> None:
     """The same as those that a DataLoader makes."""
     options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": context, "shuffle": 9}
@@ -182,6 +183,18 @@ def test_batches_are_those_of_a_data_loader(shuffle: int) -> None:
             for one, other in zip(once, wanted, strict=True):
                 assert one.keys() == other.keys()
                 assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.usefixtures("files")
+def test_batches_of_workers_are_those_of_a_data_loader() -> None:
+    from torch.utils.data import DataLoader
+
+    from wilkins.tasks import StepDataset
+
+    options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": "fork"}
+    wanted = DataLoader(StepDataset("plt*.h5", "y", shuffle=9), batch_size=4, **options)
+    found = DataLoader(StepDataset("plt*.h5", "y", shuffle=9, batch=4), batch_size=None, **options)
+    assert [batch.tolist() for batch in found] == [batch.tolist() for batch in wanted]
 
 
 @pytest.mark.usefixtures("files")

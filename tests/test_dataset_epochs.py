@@ -76,14 +76,24 @@ def _times(samples: list[int]) -> list[int]:
     return [int(count) for count in np.bincount(samples, minlength=TOTAL)]
 
 
-def test_samples_come_again_from_the_disk_and_from_memory(tmp_path: Path) -> None:
+def _by_files(folder: Path, cache: int | str) -> list[int]:
+    """The samples as they come without a run, from files of the same steps."""
+    from wilkins.tasks import StepDataset
+
+    (folder / "files").mkdir()
+    (folder / "files/write.py").write_text(WRITE)
+    must_run(folder / "files", sys.executable, "write.py")
+    dataset = StepDataset(folder / "files/plt*.h5", "y", epochs=EPOCHS, seed=5, batch=4, shuffle=20, cache=cache)
+    return [one for batch in dataset for one in batch.tolist()]
+
+
+@pytest.mark.parametrize(("mode", "cache"), [("both", 200), ("memory", "1MB")])
+@pytest.mark.nightly
+def test_samples_come_again_from_the_disk_and_from_memory(tmp_path: Path, mode: str, cache: int | str) -> None:
     """The same ones in the same order, whatever fits into the cache."""
-    orders = []
-    for mode, cache in (("both", 200), ("memory", "1MB")):
-        (tmp_path / mode).mkdir()
-        orders.append(_seen(tmp_path / mode, mode, cache=cache)[0])
-    assert orders[0] == orders[1]
-    epochs = [orders[0][epoch * TOTAL : (epoch + 1) * TOTAL] for epoch in range(EPOCHS)]
+    order = _seen(tmp_path, mode, cache=cache)[0]
+    assert order == _by_files(tmp_path, 0)
+    epochs = [order[epoch * TOTAL : (epoch + 1) * TOTAL] for epoch in range(EPOCHS)]
     assert [sorted(epoch) for epoch in epochs] == EPOCHS * [list(range(TOTAL))]
     assert epochs[1] != epochs[2]
 
@@ -143,10 +153,7 @@ def test_a_resumed_run_gives_exactly_the_rest(tmp_path: Path, dies: int) -> None
     assert run_tree([*WILKINS, "run"], 120, tmp_path).code == 1
     must_run(tmp_path, *WILKINS, "run", "--resume", "latest")
     seen = json.loads((tmp_path / "seen-0.json").read_text())
-    (tmp_path / "again").mkdir()
-    (tmp_path / "again/died").touch()
-    whole = _seen(tmp_path / "again", "both", train=RESUMED.replace("DIES", "0"), cache=300)[0]
-    assert seen == whole
+    assert seen == _by_files(tmp_path, "1MB")
     assert _times(seen) == TOTAL * [EPOCHS]
 
 
@@ -190,6 +197,32 @@ def test_states_in_all_epochs_give_exactly_the_rest(shuffle: int, batch: int | N
         before = _numbers(next(samples) for _ in range(stop))
         other = dataset()
         other.load_state_dict(one.state_dict())
+        assert before + _numbers(other) == whole
+
+
+@pytest.mark.needs("python:torchdata")
+@pytest.mark.nightly
+@pytest.mark.parametrize("workers", [1, 3])
+def test_states_of_workers_give_exactly_the_rest(files: Path, workers: int) -> None:
+    import torch
+    from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    from wilkins.tasks import StepDataset
+
+    def loader() -> Any:
+        dataset = StepDataset("plt*.h5", {"x": "x", "y": "y"}, shuffle=8, batch=4, epochs=EPOCHS, cache=500)
+        return StatefulDataLoader(dataset, batch_size=None, num_workers=workers, multiprocessing_context="fork")
+
+    whole = _numbers(loader())
+    assert _times(whole) == TOTAL * [EPOCHS]
+    for stop in (3, 20, 40):
+        one = loader()
+        batches = iter(one)
+        before = _numbers(next(batches) for _ in range(stop))
+        torch.save(one.state_dict(), files / "state.pt")
+        del batches
+        other = loader()
+        other.load_state_dict(torch.load(files / "state.pt", weights_only=False))
         assert before + _numbers(other) == whole
 
 

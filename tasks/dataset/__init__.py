@@ -22,6 +22,10 @@ Sample: TypeAlias = Any
 `transform` make."""
 
 
+TENSORS = 4096
+"""Samples of a further epoch that are made at a time."""
+
+
 class StepDataset(IterableDataset[Sample]):
     """The samples of an in-port's steps, as they come::
 
@@ -78,7 +82,7 @@ class StepDataset(IterableDataset[Sample]):
         drop_last: bool = False,
         epochs: int = 1,
         cache: int | str = "1GiB",
-        threads: int = 4,
+        threads: int = 8,
         transform: Callable[[Sample], Sample] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -266,8 +270,11 @@ class StepDataset(IterableDataset[Sample]):
             draws = torch.Generator().manual_seed(self._seed_of(worker))
             order = torch.randperm(len(order), generator=draws).numpy()
         for rows in self._again.epoch(order[self._at :], self._batch or 1):
-            self._at += length(rows)
-            yield self._split(rows)
+            at_once = length(rows) if self._batch is not None else TENSORS
+            for first in range(0, length(rows), at_once):
+                some = part(rows, first, first + at_once)
+                self._at += length(some)
+                yield self._split(some)
 
     def _handed_out(self, pieces: Iterator[Rows]) -> Iterator[Sample]:
         """The samples, or batches of them. What `_ready` says is right whenever one is handed out."""

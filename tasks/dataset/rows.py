@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,7 +46,7 @@ def own(rows: Rows) -> Rows:
 def row_bytes(rows: Rows) -> int:
     """How large a row is."""
     return sum(
-        OBJECT if column.dtype.hasobject else column[:1].nbytes or column.dtype.itemsize for column in rows.values()
+        OBJECT if column.dtype.hasobject else prod(column.shape[1:]) * column.dtype.itemsize for column in rows.values()
     )
 
 
