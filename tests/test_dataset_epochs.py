@@ -260,3 +260,33 @@ def test_what_is_wrong() -> None:
         StepDataset("plt*.h5", "y", epochs=0)
     with pytest.raises(ValueError, match="cache is 'much', but must be a number of bytes"):
         StepDataset("plt*.h5", "y", epochs=2, cache="much")
+    dataset = StepDataset("plt*.h5", "y", epochs=2)
+    samples = iter(dataset)
+    for _ in range(TOTAL + 1):
+        next(samples)
+    with pytest.raises(RuntimeError, match="the state is that of epoch 2, and the dataset has epochs=1"):
+        StepDataset("plt*.h5", "y").load_state_dict(dataset.state_dict())
+    once = StepDataset("plt*.h5", "y")
+    next(iter(once))
+    with pytest.raises(RuntimeError, match="the state is that of one epoch, and the dataset has epochs=2"):
+        StepDataset("plt*.h5", "y", epochs=2).load_state_dict(once.state_dict())
+
+
+@pytest.mark.nightly
+def test_the_measurements(tmp_path: Path) -> None:
+    """Of what is asked for, a cache has a part as large as what came first; of what was used last, much less."""
+    from benchmarks import dataset, epochs
+
+    (tmp_path / "small").mkdir()
+    dataset.write(tmp_path / "small", 2, 100)
+    assert all(speed.by_cpu > 0 for speed in dataset.measure(tmp_path / "small", 10, samples=200, rounds=1).values())
+    load = epochs.Load(steps=4, rows=50, width=64, batch=10)
+    epochs.write(tmp_path, load)
+    with epochs.Storage(1000, 0) as storage:
+        plain, _ = epochs.measure(epochs.plain(tmp_path, load, 0), load, storage)
+        kept, orders = epochs.measure(epochs.stream(tmp_path, load, 0, 0.25), load, storage)
+    assert plain.read == pytest.approx(1, abs=0.05)
+    by_first, by_recent = epochs.hits(orders, load.samples // 4)
+    assert by_first == 0.25
+    assert by_recent < 0.1
+    assert kept.seconds > 0

@@ -208,7 +208,7 @@ class StepDataset(IterableDataset[Sample]):
             "epoch": self._epoch,
             "at": self._at - left if self._epoch else 0,
             "part": [worker.id, worker.num_workers] if worker else [0, 1],
-            "rest": _packed((rest, self._again.steps if self._again else [])),
+            "rest": _packed((rest, self._again.steps if self._again else None)),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -220,10 +220,14 @@ class StepDataset(IterableDataset[Sample]):
         self._place = Place(state["steps"], state["samples"], state["before"])
         self._epoch, self._at = int(state["epoch"]), int(state["at"])
         rest, had = _unpacked(state["rest"])
+        has_begun = self._epoch or self._place.steps or self._place.samples
+        if self._epoch >= self._epochs or (had is None and has_begun and self._epochs > 1):
+            saved = "one epoch" if had is None else f"epoch {self._epoch + 1}"
+            raise RuntimeError(f"the state is that of {saved}, and the dataset has epochs={self._epochs}")
         if self._epoch == 0:
             self._go_on(rest)
         if self._again is not None:
-            self._again.go_on(had)
+            self._again.go_on(had or [])
         self._restored = True
 
     @staticmethod
