@@ -39,7 +39,7 @@ trained on by all settings in turn, so that other load on the machine (load aver
 
 {short}
 
-![What is reached by samples pushed, and how fast a stream may be to be followed](learning.svg)
+![What is reached by samples pushed, and the rates of streams that are kept up with](learning.svg)
 
 (Small numbers are passes, bars standard deviations. Lower right: processor time.)
 
@@ -61,12 +61,13 @@ does not keep them. *Past* is the error on what came before the last step.
 
 - *follows*: samples of a step by the processor time of training on it. *Keeps up*: how many steps come before
   training on a step takes longer than making it; each has a core of its own.
-- From scratch, what a step takes grows with the number of steps, and what the whole stream takes with its square. A
-  simulation that is ten times slower is kept up with for ten times as many steps, and no longer. Training anew at every
-  m-th step only takes m times as long to get there.
+- From scratch, what a step takes grows with the number of steps, and what the whole stream takes with its square.
+  By these figures one pass keeps up for about {steps_kept_up:.0f} steps, and p passes for 1/p of that. A simulation
+  that is ten times slower is kept up with for ten times as many, and no longer; so is this one, if only every tenth
+  step is followed by training anew.
 - In an hour this simulation makes {hour:.1f} million samples of {bytes} bytes: {memory}. Of a field of 512 x 512 x 512
   single-precision numbers, {fields:,.1f} samples take as much. One pass over the hour's samples would take
-  {minutes:.1f} minutes of processor time, for each step of {each:.2f} s.
+  {minutes:.1f} minutes of processor time; steps come every {each:.2f} s.
 
 ## A source that fades: the past is wrong
 
@@ -79,8 +80,8 @@ inputs have another answer at the end than they had at first. What counts is the
 
 The detector of `examples/ptychography`, with patterns of 24 x 24 pixels: two families of specimens, one after the
 other, {frames} frames of {patterns:.0f} patterns to train on. The network learns the views of the true objects; in the
-example a solver computes them, which takes seconds for each frame. A sample has {pattern_bytes} bytes. *Past* is the
-error on all frames but the last.
+example a solver computes them, which takes seconds for each frame. These are few patterns, so that errors are large for
+all. A sample has {pattern_bytes} bytes. *Past* is the error on all frames but the last.
 
 {ptychography}
 """
@@ -112,6 +113,7 @@ def text(results: Results) -> str:
         bytes=size_of,
         memory=size(3600 * rate * size_of),
         fields=3600 * rate * size_of / (4 * 512**3),
+        steps_kept_up=pushed_per_second / rate,
         minutes=60 * rate / pushed_per_second,
         each=counts[0] / rate,
         fading=table(results, FADING.name),
@@ -146,12 +148,12 @@ def _short(results: Results) -> str:
             f"with outputs {kept(DIGITS, 'der++')}.",
         ),
         "The past is gone, and still counts: rehearsal.": (
-            f"On the moving source, the errors of rehearsal with three passes are {of(MOVING, 'rehearsal', 3)}.",
-            f"It keeps {kept(MOVING, 'rehearsal')} however long the stream is,",
-            f"and follows {follows('rehearsal', 3)}.",
-            f"From scratch with one pass, they are {of(MOVING, 'from-scratch', 1)};",
-            f"it keeps {kept(MOVING, 'from-scratch')}, more with each step,",
-            f"and follows {follows('from-scratch', 1)}, of a simulation that makes {results.rate(MOVING.name):,.0f}.",
+            f"On the moving source, ten passes with rehearsal come to errors of {of(MOVING, 'rehearsal', 10)}.",
+            f"They keep {kept(MOVING, 'rehearsal')} however long the stream is, and follow {follows('rehearsal', 10)};",
+            f"the simulation makes {results.rate(MOVING.name):,.0f}.",
+            f"From scratch, ten passes come to {of(MOVING, 'from-scratch', 10)}, follow {follows('from-scratch', 10)},",
+            f"and keep {kept(MOVING, 'from-scratch')}, more with each step;",
+            f"three passes come to {of(MOVING, 'from-scratch', 3)}, and follow {follows('from-scratch', 3)}.",
             f"Incremental training forgets: {of(MOVING, 'incremental', 3)}.",
         ),
         "A model is needed at the end only, and all samples are stored: train once, then.": (

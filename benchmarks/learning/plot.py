@@ -1,4 +1,4 @@
-"""The picture: what is reached by the samples pushed through the model, and how fast a stream may be to be followed."""
+"""The picture: what is reached by samples pushed through the model, and the rates of streams that are kept up with."""
 
 from __future__ import annotations
 
@@ -69,22 +69,25 @@ def _reached(panel: Any, results: Results, stream: str, shown: dict[str, int], t
 
 
 def _followed(panel: Any, results: Results, buffer: int) -> None:
-    styles = {1: "-", 3: "--"}
+    styles = {1: "-", 3: "--", 10: ":"}
     for place, (name, rows) in enumerate(list(_lines(results, MOVING.name, buffer).items())[:3]):
         for row in rows:
             if style := styles.get(row.setting.passes):
-                label = f"{name}, passes: {row.setting.passes}"
+                label = f"{name}, {row.setting.passes}"
                 panel.plot(range(1, len(row.rates) + 1), row.rates, style, color=f"C{place}", label=label)
     rate = results.rate(MOVING.name)
     panel.axhline(rate, color="black", linewidth=1)
-    panel.annotate("the simulation makes", (1, rate), (2, 3), textcoords="offset points", fontsize=8)
+    last = len(results.counts(MOVING.name))
+    panel.annotate("the simulation's", (last, rate), (0, -10), textcoords="offset points", fontsize=8, ha="right")
     panel.set(
-        title="rod: how fast a stream may be to be followed",
+        title="rod: rates that are kept up with",
         xlabel="step of the stream",
         ylabel="samples per second of a core",
     )
     panel.set_yscale("log")
+    low, high = panel.get_ylim()
+    panel.set_ylim(low, 5 * high)  # room for the legend
     panel.yaxis.set_major_formatter("{x:,.0f}")
-    panel.set_xticks(range(0, len(results.counts(MOVING.name)) + 1, 2))
+    panel.set_xticks(range(0, last + 1, 2))
     panel.grid(alpha=0.3)
-    panel.legend(frameon=False, fontsize=8)
+    panel.legend(frameon=False, fontsize=8, ncols=3, loc="upper center", title="strategy, passes", title_fontsize=8)

@@ -22,7 +22,10 @@ def right(found: Spread) -> str:
 
 def ranged(found: Spread) -> str:
     """A median, and the smallest and the greatest value."""
-    return f"{found.median:.2g} ({found.low:.2g} to {found.high:.2g})"
+    median, low, high = (
+        f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in (found.median, found.low, found.high)
+    )
+    return f"{median} ({low} to {high})"
 
 
 def size(count: float) -> str:
