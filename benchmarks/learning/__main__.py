@@ -20,11 +20,12 @@ from .results import Results, load
 from .streams import DIGITS, FADING, MOVING, PTYCHOGRAPHY, Stream
 
 SEEDS = 5
+_OF_DIGITS = ((100, 64), (250, 64), (1500, 64), (500, 16), (500, 32), (500, 128))
 STREAMS: list[tuple[Stream, list[Setting]]] = [
-    (DIGITS, grid((1, 3, 10), range(1, 11), (1, 2, 3, 5, 10), 500, (100, 250, 1500), 10)),
-    (MOVING, grid((1, 3, 10), (1, 2, 3, 5, 10), (1, 3, 10), 1000, (200, 8000), 3)),
-    (FADING, grid((1, 3, 6, 10), (1, 3), (1, 3, 10), 1000, strategies=("rehearsal", "der++"))),
-    (PTYCHOGRAPHY, grid((1, 3, 10), (1, 3, 10), (1, 3, 10), 300, (900,), 3)),
+    (DIGITS, grid((1, 3, 10), range(1, 11), (1, 2, 3, 5, 10), page.BUFFERS[DIGITS.name], _OF_DIGITS, 10)),
+    (MOVING, grid((1, 3, 10), (1, 2, 3, 5, 10), (1, 3, 10), page.BUFFERS[MOVING.name], ((200, 32), (8000, 32)), 3)),
+    (FADING, grid((1, 3, 6, 10), (1, 3), (1, 3, 10), page.BUFFERS[FADING.name], strategies=("rehearsal", "der++"))),
+    (PTYCHOGRAPHY, grid((1, 3, 10), (1, 3, 10), (1, 3, 10), page.BUFFERS[PTYCHOGRAPHY.name], ((900, 64),), 3)),
 ]
 QUICK = (1, 3)
 """Passes of a quick look."""

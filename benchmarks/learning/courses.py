@@ -25,18 +25,21 @@ class Setting:
     passes: int
     buffer: int = 0
     """Samples that the rehearsal buffer has room for; 0: there is none."""
+    representatives: int = 0
+    """Samples that are recalled with each batch; by DER++ twice as many."""
 
 
 def grid(
-    incremental: Sequence[int], from_scratch: Sequence[int], passes: Sequence[int], buffer: int,
-    sizes: Sequence[int] = (), usual: int = 1, strategies: Sequence[str] = WITH_BUFFER,
+    incremental: Sequence[int], from_scratch: Sequence[int], passes: Sequence[int], buffer: tuple[int, int],
+    others: Sequence[tuple[int, int]] = (), usual: int = 1, strategies: Sequence[str] = WITH_BUFFER,
 ) -> list[Setting]:  # fmt: skip
-    """Settings: those with a buffer have one of this size in so many passes, or another size in the `usual` passes."""
-    rooms = {(one, buffer) for one in passes} | {(usual, size) for size in sizes}
+    """Settings: those with a buffer have this one, of its size and representatives, in so many passes, and others in
+    the `usual` passes."""
+    rooms = {(one, *buffer) for one in passes} | {(usual, *other) for other in others}
     return [
         *(Setting("incremental", one) for one in incremental),
         *(Setting("from-scratch", one) for one in from_scratch),
-        *(Setting(name, one, size) for name in strategies for one, size in sorted(rooms)),
+        *(Setting(name, *room) for name in strategies for room in sorted(rooms)),
     ]
 
 
@@ -80,7 +83,7 @@ def _learner(stream: Stream, setting: Setting, seed: int) -> Learner:
     options = None
     if setting.buffer:
         options = RehearsalOptions(
-            batch=stream.batch, candidates=stream.batch, representatives=stream.representatives,
+            batch=stream.batch, candidates=stream.batch, representatives=setting.representatives,
             samples=setting.buffer, label="y" if stream.loss == "cross_entropy" else None, seed=seed,
         )  # fmt: skip
     strategy = make_strategy(setting.strategy, options)
@@ -108,7 +111,8 @@ def train(stream: Stream, settings: Sequence[Setting], seed: int, quick: bool) -
     all of them. The step is then let go of, except by who keeps it."""
     torch.set_num_threads(1)
     courses = [Course(stream.name, seed, setting) for setting in settings]
-    made = Made(stream.name, seed, [], 0, [])
+    counts: list[int] = []
+    making: list[float] = []
     tests: list[Samples] = []
     size = 0
     with ExitStack() as stack:
@@ -116,15 +120,15 @@ def train(stream: Stream, settings: Sequence[Setting], seed: int, quick: bool) -
         for step in stream.steps(seed, quick):
             count = len(step.train["y"])
             size = sum(array.nbytes for array in step.train.values()) // count
-            made.samples.append(count)
-            made.cpu.append(step.seconds)
+            counts.append(count)
+            making.append(step.seconds)
             tests.append(step.test)
             for course, learner in zip(courses, learners, strict=True):
                 _follow(course, learner, step.train)
         for course, learner in zip(courses, learners, strict=True):
             course.errors = [error_of(learner, test) for test in tests]
             course.kept = kept_by(learner)
-    return Made(stream.name, seed, made.samples, size, made.cpu), courses
+    return Made(stream.name, seed, counts, size, making), courses
 
 
 def _follow(course: Course, learner: Learner, samples: Samples) -> None:

@@ -11,8 +11,8 @@ from .streams import DIGITS, FADING, MOVING, POINTS, PTYCHOGRAPHY, Stream
 from .tables import size, table
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
-BUFFERS = {DIGITS.name: 500, MOVING.name: 1000, FADING.name: 1000, PTYCHOGRAPHY.name: 300}
-"""Of each stream, the size for which there are several numbers of passes."""
+BUFFERS = {DIGITS.name: (500, 64), MOVING.name: (1000, 32), FADING.name: (1000, 32), PTYCHOGRAPHY.name: (300, 64)}
+"""Of each stream, size and representatives of the buffer for which there are several numbers of passes."""
 
 _TEXT = """\
 # Learning from streams: what each strategy takes, and reaches
@@ -31,13 +31,17 @@ trained on by all settings in turn, so that other load on the machine (load aver
 - *accuracy*, *error*: at the end, on samples that nothing was trained on; mean and standard deviation over the seeds.
   Errors of the rod and of ptychography are norms, by those of the targets.
 - *seconds*, *of processor*: of training alone, by the clock and of processor time (the buffer's thread included):
-  median, and range. Here the clock ran {clock:.1f} times as long as the processor worked.
+  median, and range. All settings and seeds together took {cpu:.0f} minutes of processor, and {clock:.1f} times that by
+  the clock.
 - *kept*: bytes of samples, and of outputs kept with them, at the end; models and optimisers do not count.
+- *recalled*: representatives for each batch; DER++ draws twice as many.
 - Learning rate and batch are the same for all strategies on a stream, and were not tuned for any.
 
 ## In short
 
 {short}
+
+(In brackets: samples pushed, and processor time.)
 
 ![What is reached by samples pushed, and the rates of streams that are kept up with](learning.svg)
 
@@ -46,7 +50,8 @@ trained on by all settings in turn, so that other load on the machine (load aver
 ## Digits: the past is small, and stored
 
 The stream of `examples/stream_digits`: {digits_count:.0f} handwritten digits, two new classes in each of five steps.
-Its model, its optimiser, and batches of 32 with 64 representatives, which are those of its two ranks together.
+Its model, its optimiser, and batches of 32, which are those of its two ranks together; the example's buffer is that of
+500 samples, of which 64 are recalled.
 
 {digits}
 
@@ -54,7 +59,7 @@ Its model, its optimiser, and batches of 32 with 64 representatives, which are t
 
 A rod is heated by a source and cools by radiation (heat equation, {points} points). The model learns temperatures from
 the source's place, power and width. The source moves along the rod once, in {steps} steps of {count:.0f} samples;
-batches are of 32, with 32 representatives. The simulation makes {rate:,.0f} samples in a second of processor time, and
+batches are of 32. The simulation makes {rate:,.0f} samples in a second of processor time, and
 does not keep them. *Past* is the error on what came before the last step.
 
 {moving}
@@ -93,6 +98,7 @@ def text(results: Results) -> str:
     once = _row(results, MOVING, "from-scratch", 1)
     pushed_per_second = once.pushed * counts.sum() / once.cpu.median
     frames = results.counts(PTYCHOGRAPHY.name)
+    cpu = sum(sum(one.cpu) for one in results.courses)
     return _TEXT.format(
         date=results.machine["date"][:10],
         cores=results.machine["cores"],
@@ -100,7 +106,8 @@ def text(results: Results) -> str:
         torch=results.machine["torch"],
         load=results.machine["load"],
         seeds=len({course.seed for course in results.courses}),
-        clock=sum(sum(one.seconds) for one in results.courses) / sum(sum(one.cpu) for one in results.courses),
+        cpu=cpu / 60,
+        clock=sum(sum(one.seconds) for one in results.courses) / cpu,
         short=_short(results),
         digits_count=results.counts(DIGITS.name).sum(),
         digits=table(results, DIGITS.name),
@@ -128,9 +135,9 @@ def _short(results: Results) -> str:
     """What follows from it all, point by point."""
 
     def of(stream: Stream, strategy: str, *passes: int) -> str:
-        """What a strategy reaches, and by how many samples."""
+        """What a strategy reaches, by how many samples and in what processor time."""
         rows = [_row(results, stream, strategy, one) for one in passes]
-        return _listed([f"{_reached(row, stream)} ({row.pushed:.0f} x)" for row in rows])
+        return _listed([f"{_reached(row, stream)} ({row.pushed:.0f} x, {row.cpu.median:.2g} s)" for row in rows])
 
     def follows(strategy: str, passes: int) -> str:
         first, *_, last = _row(results, MOVING, strategy, passes).rates
@@ -190,7 +197,7 @@ def _point(title: str, words: str) -> str:
 def _row(results: Results, stream: Stream, strategy: str, passes: int) -> Row:
     """With the buffer that there are several numbers of passes for, if the strategy has one; the nearest passes."""
     rows = [row for row in results.rows(stream.name) if row.setting.strategy == strategy]
-    mine = [row for row in rows if row.setting.buffer in (0, BUFFERS[stream.name])]
+    mine = [row for row in rows if (row.setting.buffer, row.setting.representatives) in ((0, 0), BUFFERS[stream.name])]
     return min(mine, key=lambda row: abs(row.setting.passes - passes))
 
 

@@ -8,15 +8,13 @@ from typing import Any
 from .results import STRATEGIES, Results, Row
 from .streams import DIGITS, MOVING, PTYCHOGRAPHY
 
+Shown = dict[str, tuple[int, int]]
+"""Of each stream the buffer, by size and representatives, whose settings are drawn."""
 _MARKS = dict(zip(STRATEGIES, "sovD^", strict=True))
 
 
-def draw(results: Results, path: Path, shown: dict[str, int]) -> None:
-    """Write it.
-
-    Args:
-        shown: of each stream the buffer whose settings are drawn.
-    """
+def draw(results: Results, path: Path, shown: Shown) -> None:
+    """Write it."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -40,14 +38,15 @@ def draw(results: Results, path: Path, shown: dict[str, int]) -> None:
     pyplot.close(figure)
 
 
-def _lines(results: Results, stream: str, buffer: int) -> dict[str, list[Row]]:
-    rows = [row for row in results.rows(stream) if row.setting.buffer in (0, buffer)]
+def _lines(results: Results, stream: str, buffer: tuple[int, int]) -> dict[str, list[Row]]:
+    settings = [(row, (row.setting.buffer, row.setting.representatives)) for row in results.rows(stream)]
+    rows = [row for row, kept in settings if kept in ((0, 0), buffer)]
     return {name: [row for row in rows if row.setting.strategy == name] for name in STRATEGIES}
 
 
-def _reached(panel: Any, results: Results, stream: str, shown: dict[str, int], title: str, what: str) -> None:
+def _reached(panel: Any, results: Results, stream: str, shown: Shown, title: str, what: str) -> None:
     for place, (name, rows) in enumerate(_lines(results, stream, shown[stream]).items()):
-        label = name if name in STRATEGIES[:2] else f"{name}, {shown[stream]} samples"
+        label = name if name in STRATEGIES[:2] else f"{name}, {shown[stream][0]} samples"
         panel.errorbar(
             [row.pushed for row in rows],
             [100 * row.every.mean for row in rows],
@@ -68,7 +67,7 @@ def _reached(panel: Any, results: Results, stream: str, shown: dict[str, int], t
     panel.legend(frameon=False, fontsize=8)
 
 
-def _followed(panel: Any, results: Results, buffer: int) -> None:
+def _followed(panel: Any, results: Results, buffer: tuple[int, int]) -> None:
     styles = {1: "-", 3: "--", 10: ":"}
     for place, (name, rows) in enumerate(list(_lines(results, MOVING.name, buffer).items())[:3]):
         for row in rows:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .courses import WITH_BUFFER, Course, Made, Setting
+from .streams import DIGITS
 
 STRATEGIES = ("incremental", "from-scratch", *WITH_BUFFER)
 
@@ -69,8 +70,7 @@ class Results:
     def rows(self, stream: str) -> list[Row]:
         """One for each setting, by strategies, buffers and passes."""
         settings = {course.setting for course in self.courses if course.stream == stream}
-        key = sorted(settings, key=lambda one: (STRATEGIES.index(one.strategy), one.buffer, one.passes))
-        return [self.row(stream, setting) for setting in key]
+        return [self.row(stream, setting) for setting in sorted(settings, key=_order)]
 
     def row(self, stream: str, setting: Setting) -> Row:
         """That of a setting."""
@@ -107,12 +107,16 @@ class Results:
         return float(np.median(rates)) if rates else 0.0
 
 
+def _order(setting: Setting) -> tuple[int, int, int, int]:
+    return STRATEGIES.index(setting.strategy), setting.buffer, setting.representatives, setting.passes
+
+
 _PARTS = (slice(None), slice(-1), slice(-1, None))
 
 
 def _together(errors: Sequence[float], stream: str) -> float:
     """The error on several steps: a mean; of norms, the root mean square."""
-    return float(np.mean(errors) if stream == "digits" else np.sqrt(np.mean(np.square(errors))))
+    return float(np.mean(errors) if stream == DIGITS.name else np.sqrt(np.mean(np.square(errors))))
 
 
 def load(path: Path) -> Results:

@@ -49,7 +49,6 @@ class Stream:
     optimizer: Callable[[Any], torch.optim.Optimizer]
     loss: str
     batch: int
-    representatives: int
 
 
 def _written(program: Path, words: list[str]) -> tempfile.TemporaryDirectory[str]:
@@ -163,8 +162,8 @@ def _slow_adam(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.Adam(parameters, 0.0007)
 
 
-DIGITS = Stream("digits", digits, _perceptron, _sgd, "cross_entropy", 32, 64)
+DIGITS = Stream("digits", digits, _perceptron, _sgd, "cross_entropy", 32)
 """With the example's model, optimiser and batches: those of its two ranks together."""
-MOVING = Stream("moving source", moving, _surrogate, _adam, "mse", 32, 32)
-FADING = Stream("fading source", fading, _surrogate, _adam, "mse", 32, 32)
-PTYCHOGRAPHY = Stream("ptychography", ptychography, _network, _slow_adam, "mse", 64, 64)
+MOVING = Stream("moving source", moving, _surrogate, _adam, "mse", 32)
+FADING = Stream("fading source", fading, _surrogate, _adam, "mse", 32)
+PTYCHOGRAPHY = Stream("ptychography", ptychography, _network, _slow_adam, "mse", 64)

@@ -40,6 +40,7 @@ def size(count: float) -> str:
 _SETTING: list[Column] = [
     ("strategy", lambda row: f"`{row.setting.strategy}`"),
     ("buffer", lambda row: str(row.setting.buffer or "-")),
+    ("recalled", lambda row: str(row.setting.representatives or "-")),
     ("passes", lambda row: str(row.setting.passes)),
     ("samples pushed", lambda row: f"{row.pushed:.1f} x"),
 ]
