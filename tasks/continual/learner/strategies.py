@@ -1,6 +1,6 @@
 """The strategies that have names.
 
-`FromScratch` is the upper bound, `Incremental` the lower one; `Rehearsal` mixes samples of the past into every batch
+`FromScratch` keeps all samples, `Incremental` none; `Rehearsal` mixes samples of the past into every batch
 (Bouvier et al. 2024); `DarkReplay` also holds the model to the outputs it once gave for them (DER and DER++; Buzzega,
 Boschi, Porrello, Abati, Calderara: Dark Experience for General Continual Learning, NeurIPS 2020).
 """
@@ -32,7 +32,7 @@ class Incremental(Strategy):
 
 
 class FromScratch(Strategy):
-    """Begin anew at every experience and train on all samples so far: the upper bound, whose cost grows.
+    """Begin anew at every experience and train on all samples so far, which are kept; the cost grows.
 
     All samples are kept in host memory and saved with the state.
     """
