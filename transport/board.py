@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import glob
 import json
 import os
 import shutil
@@ -577,7 +578,7 @@ def remove_run(folder: Path) -> list[Path]:
     hidden = _hidden(folder)
     if hidden and not _done_in_time(hidden):
         for kind in ("a[0-9]*", "n[0-9]*", "p[0-9a-f]*"):  # arenas, those made ready, parts of files of several hosts
-            for memory in folder.glob(kind):
+            for memory in _within(folder, kind):
                 with contextlib.suppress(OSError):
                     if not memory.is_symlink():
                         memory.unlink()
@@ -593,14 +594,19 @@ def _unlink_noted(folder: Path) -> None:
                 os.unlink(segment)  # noqa: PTH108 - names are bytes
 
 
+def _within(folder: Path, pattern: str) -> list[Path]:
+    """What matches in a folder, which another sweep may be removing: what is gone matches nothing."""
+    return [folder / name for name in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207 - pathlib's fails then
+
+
 def _hidden(folder: Path) -> list[Path]:
     """The hidden names of a run's files on disk; asks no disk."""
     found: dict[Path, None] = {}
-    for link in folder.glob("f[0-9]*"):
+    for link in _within(folder, "f[0-9]*"):
         with contextlib.suppress(OSError):
             hidden = link.readlink().with_name(f".{folder.name}-{link.name[1:]}")
             found.update({hidden: None, hidden.with_name(f"{hidden.name}.new"): None})
-    for link in folder.glob("a[0-9]*"):  # of a rename that was cut short, the other link may lead elsewhere
+    for link in _within(folder, "a[0-9]*"):  # of a rename that was cut short, the other link may lead elsewhere
         with contextlib.suppress(OSError):
             hidden = link.readlink()
             if hidden.name.startswith(f".{folder.name}-"):

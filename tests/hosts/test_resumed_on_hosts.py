@@ -345,7 +345,8 @@ tasks:
   - {{func: ./reads.py, inports: [{{filename: "u*.h5"}}], restart: {{files: step.txt}}}}
 """)
     hosts = [*WILKINS, "run", "--hosts", "a:1,b:1,c:1"]
-    assert run_tree(hosts, 120, tmp_path, HOSTS).code == 1
+    first = run_tree(hosts, 120, tmp_path, HOSTS)
+    assert (first.code, "reads: failed: exit code 3" in first.err) == (1, True), first.out + first.err
     done = run_tree([*WILKINS, "run", "--resume", "latest"], 120, tmp_path, HOSTS)
     assert done.code == 0, done.out + done.err
     assert "restarted at 6" in done.out

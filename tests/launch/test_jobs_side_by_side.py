@@ -282,3 +282,29 @@ def test_nobody_enters_what_a_killed_run_has_left(key: str, tmp_path: Path, monk
     assert follower.enter() == {"run": "next"}
     assert follower.leader_lives()
     board.close()
+
+
+SWEEP = """
+import os, sys
+from pathlib import Path
+from wilkins.transport.board import sweep
+sys.stdin.read(1)
+sweep(Path(sys.argv[1]))
+"""
+
+
+def test_runs_that_sweep_the_same_at_once(tmp_path: Path) -> None:
+    """What one of them has removed is nothing to the others: a run that began beside another one ended so."""
+    for number in range(600):
+        folder = tmp_path / f"wilkins-{os.getuid()}-{number:016x}"
+        folder.mkdir()
+        (folder / "board").touch()
+    command = [sys.executable, "-c", SWEEP, str(tmp_path)]
+    sweepers = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    for sweeper in sweepers:
+        assert sweeper.stdin is not None
+        sweeper.stdin.write("x")
+        sweeper.stdin.flush()
+    told = [sweeper.communicate(timeout=60)[1] for sweeper in sweepers]
+    assert told == [""] * len(sweepers)
+    assert not list(tmp_path.iterdir())
