@@ -106,7 +106,7 @@ def test_without_files_on_the_disk_the_cache_must_hold_all(tmp_path: Path) -> No
     done = run_tree([*WILKINS, "run"], 180, tmp_path)
     assert done.code == 1
     assert "do not fit into the cache of 1000 bytes" in done.out + done.err
-    assert "`mode: both`, or the dataset a larger `cache`" in done.out + done.err
+    assert "`mode: both`, and each step a name of its own, or the dataset a larger `cache`" in done.out + done.err
 
 
 @pytest.mark.needs(MPIEXEC)
@@ -270,6 +270,57 @@ def test_what_is_wrong() -> None:
     next(iter(once))
     with pytest.raises(RuntimeError, match="the state is that of one epoch, and the dataset has epochs=2"):
         StepDataset("plt*.h5", "y", epochs=2).load_state_dict(once.state_dict())
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("taken", [5, TOTAL + 5])
+@pytest.mark.parametrize(
+    ("saved", "given", "words"),
+    [
+        ({"shuffle": 9}, {}, "one of shuffle=9, and the dataset has shuffle=0"),
+        ({"shuffle": 9, "seed": 1}, {"shuffle": 9, "seed": 2}, "one of seed=1, and the dataset has seed=2"),
+        ({"world_size": 2}, {}, "one of world_size=2, and the dataset has world_size=1"),
+        ({"rank": 0, "world_size": 2}, {"rank": 1, "world_size": 2}, "one of rank=0, and the dataset has rank=1"),
+    ],
+)
+def test_a_state_of_a_dataset_with_other_samples_is_refused(
+    taken: int, saved: dict[str, int], given: dict[str, int], words: str
+) -> None:
+    """In each epoch: samples would be left out, and others come twice."""
+    from wilkins.tasks import StepDataset
+
+    dataset = StepDataset("plt*.h5", "y", epochs=3, **({"rank": 0, "world_size": 1} | saved))
+    samples = iter(dataset)
+    for _ in range(taken):
+        next(samples)
+    with pytest.raises(RuntimeError, match=words):
+        StepDataset("plt*.h5", "y", epochs=3, **({"rank": 0, "world_size": 1} | given)).load_state_dict(
+            dataset.state_dict()
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"batch": "4"}, TypeError, "batch is '4', but must be a whole number"),
+        ({"batch": True}, TypeError, "batch is True"),
+        ({"epochs": 1.5}, TypeError, "epochs is 1.5"),
+        ({"datasets": []}, ValueError, "names none"),
+    ],
+)
+def test_what_no_option_can_be(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    from wilkins.tasks import StepDataset
+
+    with pytest.raises(error, match=words):
+        StepDataset("plt*.h5", **({"datasets": "y"} | options))
+
+
+@pytest.mark.parametrize("state", [{}, None, {"step": 3}])
+def test_what_is_no_state(state: Any) -> None:
+    from wilkins.tasks import StepDataset
+
+    with pytest.raises(ValueError, match="no state of a StepDataset"):
+        StepDataset("plt*.h5", "y").load_state_dict(state)
 
 
 @pytest.mark.nightly

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -66,8 +67,9 @@ class StepDataset(IterableDataset[Sample]):
             ``WORLD_SIZE``).
 
     Raises:
-        TypeError: neither `datasets` nor `samples` is given, or both are; or `samples` with `batch` or `epochs`.
-        ValueError: a number is out of range.
+        TypeError: neither `datasets` nor `samples` is given, or both are; `samples` with `batch` or `epochs`; or a
+            number is none.
+        ValueError: a number is out of range, or `datasets` is empty.
     """
 
     def __init__(
@@ -87,6 +89,17 @@ class StepDataset(IterableDataset[Sample]):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
+        for name, number in (
+            ("shuffle", shuffle),
+            ("seed", seed),
+            ("batch", batch),
+            ("epochs", epochs),
+            ("threads", threads),
+        ):
+            if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
+                raise TypeError(f"{name} is {number!r}, but must be a whole number")
+        if datasets is not None and not datasets:
+            raise ValueError("`datasets` names none; give the paths of those that make a sample")
         if (datasets is None) == (samples is None):
             raise TypeError("give the paths of datasets, or `samples`, a function of a step, and not both")
         if samples is not None and batch is not None:
@@ -176,6 +189,13 @@ class StepDataset(IterableDataset[Sample]):
         if self._epochs > 1:
             self._again = Again(Files(self._named), self._cache // workers, self.rank, self.world_size, self._threads)
 
+    @property
+    def _identity(self) -> dict[str, int]:
+        """What decides which samples come, and in which order, beyond what a state holds: a shuffle of one epoch brings
+        its draws along."""
+        draws = {"shuffle": self._shuffle, "seed": self._seed} if self._epochs > 1 and self._shuffle > 1 else {}
+        return {"rank": self.rank, "world_size": self.world_size, **draws}
+
     def _seed_of(self, worker: int) -> int:
         return self._seed + 1_000_003 * self.rank + 7919 * worker + 15_485_863 * self._epoch
 
@@ -208,12 +228,20 @@ class StepDataset(IterableDataset[Sample]):
             "epoch": self._epoch,
             "at": self._at - left if self._epoch else 0,
             "part": [worker.id, worker.num_workers] if worker else [0, 1],
+            "of": self._identity,
             "rest": _packed((rest, self._again.steps if self._again else None)),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a state says. In a resumed run the stream begins with the step at which
-        the state was saved; else, as with files on disk, with the first one, and those before are passed over."""
+        the state was saved; else, as with files on disk, with the first one, and those before are passed over.
+
+        Raises:
+            RuntimeError: it is the state of a dataset that gives other samples, or in another order.
+            ValueError: it is no state of a `StepDataset`.
+        """
+        if not isinstance(state, Mapping) or not {"part", "steps", "samples", "rest"} <= state.keys():
+            raise ValueError("this is no state of a StepDataset: give back what its state_dict() gave")
         self._part = (int(state["part"][0]), int(state["part"][1]))
         self._is_of_worker = self._part[1] > 1 or get_worker_info() is not None
         self._begin(*self._part)
@@ -224,6 +252,8 @@ class StepDataset(IterableDataset[Sample]):
         if self._epoch >= self._epochs or (had is None and has_begun and self._epochs > 1):
             saved = "one epoch" if had is None else f"epoch {self._epoch + 1}"
             raise RuntimeError(f"the state is that of {saved}, and the dataset has epochs={self._epochs}")
+        if has_begun and (others := _differences(state["of"], self._identity)):
+            raise RuntimeError(f"the state is one of {others[0]}, and the dataset has {others[1]}")
         if self._epoch == 0:
             self._go_on(rest)
         if self._again is not None:
@@ -344,6 +374,13 @@ class StepDataset(IterableDataset[Sample]):
         if isinstance(self._datasets, Mapping):
             return dict(zip(self._datasets, tensors, strict=True))
         return tuple(tensors)
+
+
+def _differences(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, str] | None:
+    """What of an identity was otherwise, and what it is now; None: nothing."""
+    names = [name for name in {**before, **now} if before.get(name, 0) != now.get(name, 0)]
+    was, is_now = (", ".join(f"{name}={of.get(name, 0)}" for name in names) for of in (before, now))
+    return (was, is_now) if names else None
 
 
 def _named(datasets: Paths | None) -> dict[str, str]:

@@ -152,7 +152,7 @@ class Again:
             raise RuntimeError(
                 f"samples of step {taken.number} do not fit into the cache of {self._limit} bytes, and no file on the "
                 "disk holds the step, so that they cannot come again in further epochs: give its out-port "
-                "`mode: both`, or the dataset a larger `cache`"
+                "`mode: both`, and each step a name of its own, or the dataset a larger `cache`"
             )
 
     def epoch(self, order: Numbers, multiple: int) -> Iterator[Rows]:

@@ -51,6 +51,10 @@ OWN = """
         def terms(self, new, recalled):
             return (Term(0, new + 1),)
 
+    class Empty(Strategy):
+        def terms(self, new, recalled):
+            return ()
+
     class Recalled(Strategy):
         def terms(self, new, recalled):
             return (Term(0, new, 1.0, lambda outputs, samples: samples["logits"].sum()),)
@@ -96,6 +100,7 @@ def test_it_trains_and_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ("own.py:Late", "port 's*.h5', step 0 (s0.h5): training fails: ArithmeticError: not today ("),
         ("own.py:Outside", "step 0 (s0.h5): a term has the rows 0 to 13, and there are 12"),
+        ("own.py:Empty", "step 0 (s0.h5): the strategy gives no term, so that nothing would be learned"),
         ("own.py:Recalled", "step 0 (s0.h5): training fails: KeyError: 'logits (only recalled samples have it)' ("),
         ("own.py:Wide", "Wide.terms.<locals>.<lambda>' gives a tensor of shape (12, 3); it must give one number"),
         ("own.py:nothing", "'strategy: own.py:nothing' gives a int, and a strategy is needed; derive the class from "),

@@ -228,6 +228,49 @@ def test_a_restart_point_is_told_with_each_save(tmp_path: Path, monkeypatch: pyt
     assert all(Path(one.file).exists() for one in told)
 
 
+def test_a_run_that_began_from_a_save_is_resumed_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before it has made one of its own: to begin anew would lose what only that save has."""
+    section = f"{{{TRAIN}, save: {{stream: continued}}, results: {{}}}}"
+    for number in (0, 1):
+        write_step(tmp_path, number, **blobs(number))
+    work(tmp_path, "continual", section, monkeypatch)
+    for number in (0, 1):
+        (tmp_path / f"s{number}.h5").unlink()
+    monkeypatch.setenv(points.POINTS, str(tmp_path / "points.jsonl"))
+    with pytest.raises(TaskError):  # the stream ends before anything is trained
+        write_step(tmp_path, 2, x=np.zeros((0, 2)), y=np.zeros(0, int))
+        work(tmp_path, "continual", section.replace("batch", "nan: error, batch"), monkeypatch)
+    [start] = points.read(tmp_path / "points.jsonl")
+    assert (start.consumed, start.published) == ({"s*.h5": 0}, {"model-*.h5": 0})
+    monkeypatch.setenv(points.CHOSEN, points.line(start))
+    write_step(tmp_path, 2, **blobs(2))
+    work(tmp_path, "continual", section, monkeypatch)
+    assert [row["file"] for row in rows_of(tmp_path)] == ["s0.h5", "s1.h5", "s2.h5"]
+    monkeypatch.setenv(points.CHOSEN, "")
+    with pytest.raises(
+        TaskError, match="began from a save of 10 optimiser steps, and is to begin anew, which would lose"
+    ):
+        work(tmp_path, "continual", section, monkeypatch)
+
+
+def test_a_resumed_run_spares_saves_of_another_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They kept it from training; to begin anew over them would be what they were kept from."""
+    write_step(tmp_path, 0, **blobs(0))
+    work(tmp_path, "continual", f"{{{TRAIN}, save: {{}}}}", monkeypatch)
+    saved = {path: path.read_bytes() for path in (tmp_path / "saved").rglob("*") if path.is_file()}
+    monkeypatch.setenv(points.CHOSEN, "")
+    with pytest.raises(TaskError, match="belongs to another training, which differs in 'passes'"):
+        work(tmp_path, "continual", f"{{{TRAIN}, passes: 3, save: {{}}}}", monkeypatch)
+    assert {path: path.read_bytes() for path in (tmp_path / "saved").rglob("*") if path.is_file()} == saved
+
+
+def test_what_is_left_out_is_what_it_would_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_step(tmp_path, 0, **blobs(0))
+    plain = TRAIN.replace(", optimizer: {lr: 0.3, momentum: 0.5}", "")
+    work(tmp_path, "continual", f"{{{plain}, save: {{}}}}", monkeypatch)
+    work(tmp_path, "continual", f"{{{plain}, optimizer: {{name: sgd, lr: 0.01}}, save: {{}}}}", monkeypatch)
+
+
 @pytest.mark.parametrize("stream", ["replayed", "resumed"])
 def test_a_run_that_begins_anew_takes_no_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str) -> None:
     """One that was written, but not told of any more, or that is for resumed runs alone: the stream and the versions
@@ -248,7 +291,7 @@ def test_a_run_that_begins_anew_takes_no_save(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("section", "code", "words"),
     [
-        (TRAIN.replace("lr: 0.3", "lr: 0.2"), "", "differs in 'optimizer' (it was {'name': 'sgd', 'lr': 0.3, "),
+        (TRAIN.replace("lr: 0.3", "lr: 0.2"), "", "differs in 'optimizer: lr' (it was 0.3, and is 0.2)"),
         (TRAIN + ", passes: 2", "", "differs in 'passes' (it was 1, and is 2)"),
         (TRAIN, "VERSION = 2", "differs in the code of 'model: net.py:perceptron'"),
         (TRAIN + ", device: cpu, stop: {steps: 9}", "# a comment", ""),

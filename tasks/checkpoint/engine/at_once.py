@@ -7,6 +7,7 @@ it saved from there on.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +64,18 @@ def _give_up(folder: Path, stale: list[versions.Version], keep: int) -> None:
         _LOG.warning("older checkpoints cannot be removed: %s", cannot(error, folder))
 
 
-def restore_newest(folder: Path, ranks: Group, step: int | None = None) -> Restored | None:
-    """What each rank saved in the newest version, or in that of a step; None if there is none. Collective.
+def restore_newest(
+    folder: Path, ranks: Group, step: int | None = None, only: Sequence[str] | None = None
+) -> Restored | None:
+    """What each rank saved in the newest version, or in that of a step, under all paths or those of patterns; None if
+    there is none. Collective.
 
     No older version stands in for one that does not verify: what was learned since would be lost unseen.
 
     Raises:
         CheckpointError: there is none of that step, it does not verify, or other ranks than these saved it.
     """
-    restored = restore([folder], ranks, step=step, older=False)
+    restored = restore([folder], ranks, step=step, only=only, older=False)
     if restored is not None and restored.ranks != ranks.size:
         raise CheckpointError(
             f"{restored.path} was saved by another number of ranks than {ranks.size}: give it as many, {restored.ranks}"

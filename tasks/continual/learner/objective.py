@@ -39,6 +39,10 @@ class Objective:
         Raises:
             LearningError: a term has other rows than there are, or its loss gives something else than one number.
         """
+        if not terms:
+            raise LearningError(
+                "the strategy gives no term, so that nothing would be learned; give one `Term` at least"
+            )
         values = []
         for term, of_all in zip(terms, counts, strict=True):
             if not 0 <= term.begin <= term.end <= samples.count:

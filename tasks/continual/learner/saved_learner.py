@@ -85,6 +85,13 @@ def load(learner: Saved, folder: str | PathLike[str], only: int | None = None) -
     return extra
 
 
+def newest_extra(folder: str | PathLike[str]) -> dict[str, Any] | None:
+    """What came with the newest save in a folder, for this rank; None: there is none. Collective."""
+    restored = restore_newest(Path(folder), group_of_ranks(), None, only=["extra/*"])
+    found: dict[str, Any] | None = restored.state["extra"] if restored else None
+    return found
+
+
 def _buffer_of(strategy: Strategy) -> RehearsalBuffer:
     if strategy.buffer is None:
         raise CheckpointError(f"it was saved with a rehearsal buffer, which the strategy {strategy.name!r} has not")

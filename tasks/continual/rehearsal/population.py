@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,7 +125,12 @@ class Population:
         chosen = choose(label, held, offered, rng)
         if chosen is None:
             return None
-        victim, position = (int(one) for one in chosen)
+        if not isinstance(chosen, tuple) or len(chosen) != 2 or not all(isinstance(one, Integral) for one in chosen):
+            raise RehearsalError(
+                f"'eviction: {place_of(choose)}' gave {chosen!r}; give a group and the position of a sample in it, two "
+                "whole numbers, or None to leave the candidate out"
+            )
+        victim, position = map(int, chosen)
         if not 0 <= position < held.get(victim, 0):
             raise RehearsalError(
                 f"'eviction: {place_of(choose)}' chose sample {position} of group {victim} to make room, and of this "

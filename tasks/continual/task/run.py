@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 Options = Mapping[str, Any]
 
+_START = "start "
+"""Before the steps of a save that a run began from, in the label of its first restart point."""
 KEPT_WITH_MODELS = 4
 """Saves that stay where others read model versions: a resumed run may need one from before what they have read."""
 
@@ -106,8 +108,13 @@ class Training:
         self._continues = save["stream"] == "continued"
         self._replays = bool(self._folder) and not self._continues
         self._made_with = trained_with(options, [Path.cwd(), Path(ports.folder)]) if self._folder else {}
-        self._point = points.chosen()
-        self._begins_anew = self._point is None and (points.resumed() or save["stream"] == "resumed")
+        chosen = points.chosen()
+        self._starts_from = chosen if chosen and chosen.label.startswith(_START) else None
+        self._point = None if self._starts_from else chosen
+        self._begins_anew = chosen is None and (points.resumed() or save["stream"] == "resumed")
+        self._guards_saves = points.resumed() and save["stream"] != "resumed"
+        self._inherited = 0
+        """Optimiser steps of an earlier run, which this one began from."""
         self._began = time.monotonic()
         self._classes: int | None = options["classes"]
         self._like = "the number of 'classes'"
@@ -130,7 +137,12 @@ class Training:
         known = self._replays or resumed
         skip, trained = (position.experience, position.experience + position.begun) if known else (0, 0)
         read = before = position.experience if resumed else 0
-        if not (restored and self._is_enough()):
+        if restored and self._is_enough():
+            if self._ranks.rank == 0:
+                print("that is enough, as 'stop' says: nothing is trained", flush=True)
+            with transport.open(self._port) as stream:
+                next(stream, None)  # a task that never looks at its port is taken for one that has another name for it
+        else:
             with transport.open(self._port, prefetch=1) as stream:
                 for read, step in enumerate(stream, before + 1):
                     with step:
@@ -345,6 +357,7 @@ class Training:
             "sequence": self._sequence,
             "digest": self._digest,
             "made_with": self._made_with,
+            "inherited": self._inherited,
             "seconds": time.monotonic() - self._began,
             "rows": self._report.rows,
         }
@@ -361,11 +374,14 @@ class Training:
         """Goes on from the save that a resumed run has chosen, else from the newest, if there is one."""
         point, learner = self._point, self._learner
         if not self._folder or self._begins_anew:
+            self._check_saves()
             return False
-        extra = learner.load(self._folder, int(point.label) if point else None)
+        chosen = point or self._starts_from
+        extra = learner.load(self._folder, int(chosen.label.removeprefix(_START)) if chosen else None)
         if extra is None:
             return False
-        self._compare(extra.get("made_with", self._made_with))
+        self._inherited = extra.get("inherited", 0) if point else learner.steps
+        self._compare(extra.get("made_with", self._made_with), must_be_same=self._replays and not point)
         self._name, self._sequence, self._digest = extra["name"], extra["sequence"], extra.get("digest")
         self._error, self._loss = extra["error"], extra["loss"]
         self._sum, self._count = torch.tensor(extra["sum"], dtype=torch.float64), extra["count"]
@@ -381,15 +397,31 @@ class Training:
             print(f"goes on from {learner.steps} optimiser steps, {seen} steps of the stream", flush=True)
         self._versions.restore(extra, resumed=point is not None)
         if point is None:
+            if self._ranks.rank == 0 and not self._starts_from:
+                place = saved_learner.file_of_newest(self._folder)
+                points.tell(f"{_START}{learner.steps}", {self._port: 0}, dict.fromkeys(self._outports, 0), place)
             self._versions.publish_last(learner, self._loss, self._error)
         return True
 
-    def _compare(self, before: Mapping[str, Any]) -> None:
-        """A save that was trained otherwise: an error where all that it was trained on is left out, else a line."""
+    def _check_saves(self) -> None:
+        """A resumed run that begins anew writes over saves: only over those of runs that began without any."""
+        extra = saved_learner.newest_extra(self._folder) if self._folder and self._guards_saves else None
+        if extra is None:
+            return
+        self._compare(extra.get("made_with", self._made_with), must_be_same=True)
+        if extra.get("inherited", 0):
+            raise TaskError(
+                f"the run began from a save of {extra['inherited']} optimiser steps, and is to begin anew, which would "
+                f"lose them; start it without --resume to go on from the newest save in {self._folder!r}, or remove "
+                "the folder"
+            )
+
+    def _compare(self, before: Mapping[str, Any], *, must_be_same: bool) -> None:
+        """A save that was trained otherwise: an error where it would be all that comes out, or be lost, else a line."""
         others = differences(before, self._made_with)
         if not others:
             return
-        if self._replays and self._point is None:
+        if must_be_same:
             raise TaskError(
                 f"the save in {self._folder!r} belongs to another training, which differs in {'; '.join(others)}. "
                 "To go on give what it was trained with; to begin anew remove the folder, or name another one "

@@ -16,20 +16,29 @@ from wilkins.tasks import code
 from wilkins.tasks.continual.options import NAMING
 from wilkins.tasks.continual.sections import is_code
 
+_LEFT_OUT: Mapping[str, Any] = {"optimizer": {"name": "sgd", "lr": 0.01}, "alpha": 0.5, "beta": 0.5}
+"""What options are that are left out, if they are anything."""
 _APART = ("stop", "publish", "save", "held_out", "results", "device", "error")
 """Options that say when training ends, what is measured and where things go: with others the model is the same."""
 
 
 def trained_with(options: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, str]:
     """The options that shape a model, and digests of the files of its code, by what a user calls them."""
-    found = {f"'{name}'": str(value) for name, value in options.items() if name not in _APART}
+    found: dict[str, str] = {}
+    for name, value in options.items():
+        if name not in _APART:
+            given = _LEFT_OUT.get(name) if value is None else value
+            inner = (
+                {f"{name}: {key}": one for key, one in given.items()} if isinstance(given, Mapping) else {name: given}
+            )
+            found |= {f"'{key}'": str(one) for key, one in inner.items() if one is not None}
     for key, name in _named(options):
         found[f"the code of '{key}: {name}'"] = _digest(code.source(name, folders))
     return found
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What a save was trained with that is otherwise now."""
+    """What a save was trained with that is otherwise now; an option that is left out is None."""
     found = []
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
