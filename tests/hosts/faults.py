@@ -220,7 +220,8 @@ def assert_goes_on(rig: Rig, folder: Path, fault: Fault) -> None:
     hosts = ",".join(f"{host}:3" for host in rest)
     gone_on = run_tree(rig.on(rest[0], *WILKINS, "run", *what, "--hosts", hosts, folder=folder), _ENDS_WITHIN, folder)
     print(gone_on.out, gone_on.err)
-    assert gone_on.code == 0, gone_on.out + gone_on.err
+    # A head may be killed when all is recorded, and it had only to end.
+    assert gone_on.code == 0 or "the run has finished" in gone_on.err, gone_on.out + gone_on.err
 
 
 def started(rig: Rig, folder: Path, fault: Fault) -> contextlib.AbstractContextManager[Tree]:
