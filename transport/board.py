@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import errno
 import fcntl
-import glob
 import json
 import os
 import shutil
@@ -596,7 +595,10 @@ def _unlink_noted(folder: Path) -> None:
 
 def _within(folder: Path, pattern: str) -> list[Path]:
     """What matches in a folder, which another sweep may be removing: what is gone matches nothing."""
-    return [folder / name for name in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207 - pathlib's fails then
+    try:
+        return [path for path in folder.iterdir() if path.match(pattern)]
+    except OSError:
+        return []
 
 
 def _hidden(folder: Path) -> list[Path]:
