@@ -264,6 +264,20 @@ def test_a_resumed_run_spares_saves_of_another_training(tmp_path: Path, monkeypa
     assert {path: path.read_bytes() for path in (tmp_path / "saved").rglob("*") if path.is_file()} == saved
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bfloat16"])
+def test_samples_of_any_number_and_strides_have_a_digest(dtype: str) -> None:
+    """A rank may have one of a step, or none."""
+    import torch
+
+    from wilkins.tasks.continual.task.trained_with import digest_of
+
+    whole = torch.arange(12).to(getattr(torch, dtype)).reshape(4, 3)
+    for count in (0, 1, 4):
+        some = {"x": whole[:count], "y": whole[:1, 0].expand(count) if count < 2 else whole[:, 0]}
+        assert digest_of(some) == digest_of({name: one.clone() for name, one in some.items()})
+    assert digest_of({"x": whole}) != digest_of({"x": whole + 1})
+
+
 def test_what_is_left_out_is_what_it_would_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_step(tmp_path, 0, **blobs(0))
     plain = TRAIN.replace(", optimizer: {lr: 0.3, momentum: 0.5}", "")

@@ -51,7 +51,9 @@ def digest_of(samples: Mapping[str, Tensor]) -> int:
     """Of the samples of a step."""
     value = 0
     for name in sorted(samples):
-        value = zlib.crc32(samples[name].contiguous().reshape(-1).view(torch.uint8).numpy().data, value)
+        # (One or no sample counts as contiguous with any strides.)
+        flat = samples[name].clone(memory_format=torch.contiguous_format).reshape(-1)
+        value = zlib.crc32(flat.view(torch.uint8).numpy().data, value)
     return value
 
 
