@@ -15,7 +15,7 @@ import doctest
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,8 +90,8 @@ def commands(block: Block) -> Iterator[Command]:
         yield Command(block.line + 1 + block.text.count("\n", 0, part.start()), part[1], part[2])
 
 
-def follow(page: Path, folder: Path, timeout: float) -> list[str]:
-    """Do all that a page says, in an empty folder; returns what went otherwise than it says."""
+def follow(page: Path, folder: Path, timeout: float, env: Mapping[str, str] | None = None) -> list[str]:
+    """Do all that a page says, in a folder; returns what went otherwise than it says."""
     script, typed = ["exec 2>&1"], []
     for number, block in enumerate(block for block in blocks(page) if not block.left_out):
         if block.name:
@@ -106,7 +106,8 @@ def follow(page: Path, folder: Path, timeout: float) -> list[str]:
                 script.append(f"{command.text}\n_code=$?; echo '{_MARK}' $_code; (exit $_code)")
     write_program(folder.parent / f"{page.stem}.sh", "\n".join(script) + "\n")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    finished = run_tree(["bash", folder.parent / f"{page.stem}.sh"], timeout, folder, {"PATH": path, "COLUMNS": _WIDE})
+    env = {"PATH": path, "COLUMNS": _WIDE, **(env or {})}
+    finished = run_tree(["bash", folder.parent / f"{page.stem}.sh"], timeout, folder, env)
     parts = re.split(rf"^{_MARK} (\d+)\n", finished.out, flags=re.MULTILINE)
     printed, codes = parts[0::2], [int(code) for code in parts[1::2]]
     return list(_differences(page, typed, printed, codes))
@@ -115,7 +116,7 @@ def follow(page: Path, folder: Path, timeout: float) -> list[str]:
 def _differences(page: Path, typed: list[Command], printed: list[str], codes: list[int]) -> Iterator[str]:
     checker = doctest.OutputChecker()
     for number, command in enumerate(typed):
-        place = f"{page.relative_to(DOCS)}:{command.line}: $ {command.text}"
+        place = f"{os.path.relpath(page, DOCS)}:{command.line}: $ {command.text}"
         if number >= len(codes):
             yield f"{place}: was not reached\n{printed[-1]}"
             return
