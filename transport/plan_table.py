@@ -123,8 +123,8 @@ class ReadKeys:
         Native("uint32_t", unset=REORDER),
         ("integer", 0),
         default=None,
-        doc="Steps by which the queue may grow, if memory allows, when the program waits for another one than those "
-        f"that fill it; left out: {REORDER}. Given: so many steps that the program has had stay, to be opened again.",
+        doc="Steps by which the queue may grow, if memory allows, when the program waits for a step behind those that "
+        f"fill it; left out: {REORDER}. If given, that many steps that were read stay, and can be opened again.",
     )
     listing: Lists = read_key(
         LISTS,

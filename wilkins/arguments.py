@@ -119,9 +119,9 @@ def _add_run(child: argparse.ArgumentParser) -> None:
     child.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 1 if a task has not read every step that its policy gives it, and does not say "
-        "`enough: true`, was started again for files that came after it had listed the folder, or has changed steps "
-        "where nobody can see it",
+        help="exit with 1 if a task without `enough: true` has not read every step that its policy gives it, or a "
+        "task was started again for files that came after it had listed the folder, or has changed steps where nobody "
+        "can see it",
     )
 
 

@@ -44,7 +44,7 @@ class Checkpoint:
     memory: int = key(
         integer(1, 8),
         default=2,
-        doc="How many of the newest steps are held in memory, up to 8: where those wait that storage is too slow for.",
+        doc="How many of the newest steps are held in memory, up to 8, while they wait for storage.",
     )
     when_full: str = key(
         choice("drop-oldest", "block"),
@@ -87,7 +87,7 @@ def _check(options: Checkpoint, task: Any) -> Iterator[tuple[str, str]]:
 
 TASK = ReadyMade(
     name="checkpoint",
-    doc="Holds a program's own checkpoint files in memory and writes them to storage behind its back; the newest one "
+    doc="Holds a program's own checkpoint files in memory and writes them to storage while it runs; the newest one "
     "is always whole.",
     options=Checkpoint,
     module="wilkins.tasks.checkpoint.stream.task",

@@ -106,7 +106,7 @@ class Train:
     unused_parameters: bool = key(
         boolean(),
         default=False,
-        doc="Whether there are batches that some parameters of the model have no part in; ranks then look for these.",
+        doc="Whether some parameters of the model have no part in some batches; ranks then look for them.",
     )
     seed: int = key(integer(0), default=0, doc="All that is random follows from this.")
     stop: Stop | None = key(Section(Stop), default=None, doc="When training ends; left out: with the stream.")

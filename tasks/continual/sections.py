@@ -205,7 +205,7 @@ class Save:
         choice("replayed", "continued", "resumed"),
         default="replayed",
         doc="What the stream is after a restart. `replayed`: it begins anew, and what was trained on is skipped. "
-        "`continued`: it goes on behind the last step that was trained on. `resumed`: only `wilkins run --resume` goes "
+        "`continued`: it goes on after the last step that was trained on. `resumed`: only `wilkins run --resume` goes "
         "on from a save; any other run trains from the beginning.",
     )
     where: Where

@@ -57,9 +57,9 @@ matches. Patterns are compared on their last components, as many as the shorter 
 any number of folders, also for none. Datasets do not matter for this unless both ports list some and none is common.
 
 An out-port's pattern holds in any folder. An in-port's holds in the folders in which its producers start or put their
-files, and in that in which its task starts, with the pattern's own folders below: `plt*.h5` does not match a copy
-`archive/plt0001.h5`, `*/plt*.h5` and `**/plt*.h5` do. Where a producer makes a folder while it runs, who opens a name
-in it waits for the first file there. A file that a task has made itself is its own, whatever its name.
+files, and in the folder in which its task starts, with the pattern's own folders below: `plt*.h5` does not match a copy
+`archive/plt0001.h5`, `*/plt*.h5` and `**/plt*.h5` do. If a producer makes a folder while it runs, an open of a
+name in it waits for the first file there. A file that a task has made itself is its own, whatever its name.
 
 - An in-port that no task writes is an error; with `mode: file` it is a file that is on disk already.
 - An out-port that no task reads is written to disk, as without Wilkins.
@@ -74,7 +74,7 @@ All shapes, and ensembles (`taskCount`), are on the page about [graphs](graphs.m
 A task with `nprocs: 1` is an ordinary process. From 2 ranks on, `wilkins run` starts it with the `mpiexec` of the MPI
 that the program is linked to (for Python, that its packages are linked to), found beside that library, beside the
 Python in use, or on `PATH`. With none or several to choose from, it is the `mpiexec` beside the Python in use, or the
-first on `PATH`. Open MPI is told to share the cores (`--oversubscribe --bind-to none`). `mpiexec:` overrides all of
+first on `PATH`. Open MPI gets options to share the cores (`--oversubscribe --bind-to none`). `mpiexec:` overrides all
 this and is used as it is written, with `-n` added.
 """
 

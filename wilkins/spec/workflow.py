@@ -200,8 +200,8 @@ class InPort(ReadKeys, Port):
     from_: tuple[str, ...] = key(
         ListOf(text()),
         default=(),
-        doc="Tasks whose files these are; left out: all that write such files, or the nearest earlier task that passes "
-        "them on, and none from before it (`wilkins help stages`).",
+        doc="Tasks whose files these are; left out: all that write such files, or the nearest stage before this task, "
+        "and none that this stage has read (`wilkins help stages`).",
     )
     nreaders: int | None = key(
         integer(1),
@@ -213,8 +213,8 @@ class InPort(ReadKeys, Port):
         choice("wait", "now"),
         default=None,
         doc="Whether `stat`, `access` and kin wait for the file as an open would (`wait`), or say at once whether it "
-        "is there (`now`); left out: `wait`, but `now` where the port closes a cycle, and where it drops steps and has "
-        "had one.",
+        "is there (`now`); left out: `wait`, but `now` where the port closes a cycle, and where it drops steps and its "
+        "first was read.",
     )
 
     def called(self, instance: int) -> str:
@@ -320,7 +320,7 @@ class Task:
         integer(1),
         default=None,
         doc="With `on_failure: restart`: how often a program that has failed is started again (default 3) before the "
-        "run stops. A program that is started for each step: how often for one step.",
+        "run stops. A program that is started for each step has as many for each.",
     )
     retry_delay: float | None = key(
         time_span(),
@@ -331,8 +331,8 @@ class Task:
     min_instances: int | None = key(
         integer(1),
         default=None,
-        doc="Of an ensemble: instances that must not fail. As long as so many are left, a failed one is left out, "
-        "which is no failure of the run.",
+        doc="Of an ensemble: how many instances must not fail. While at least that many are left, a failed one is left "
+        "out, and the run does not fail.",
     )
     after: tuple[str, ...] = key(
         ListOf(text()),
@@ -347,7 +347,7 @@ class Task:
     enough: bool = key(
         boolean(),
         default=False,
-        doc="The program ends before its input does on purpose: steps that it leaves are no loss.",
+        doc="The program ends before its input does on purpose: unread steps are not reported.",
     )
     restart: RestartRule | None = key(
         Restart(),
@@ -355,7 +355,7 @@ class Task:
         doc="What `wilkins run --resume` restarts the program from (`wilkins help restarting`): `{files: PATTERN}`, "
         "its newest checkpoint, with `args` instead of its own and after the command `hook`, where `{file}` stands for "
         "the checkpoint; `each-step`, with the step after the last it finished, if it keeps no state between steps; "
-        "`points`, if it tells its restart points itself.",
+        "`points`, if it reports its restart points itself.",
     )
     strict_end: bool = key(
         boolean(), default=False, doc="Whether an error of the program after the end of its input fails the run."
@@ -374,7 +374,7 @@ class Task:
         "host; `{with: TASK}`, rank by rank on the hosts of another task, so that its steps stay in shared memory.",
     )
     nwriters: int | None = key(
-        integer(1), default=None, doc="Ranks that write.", unused="the ranks that write are recognised as they do"
+        integer(1), default=None, doc="Ranks that write.", unused="Wilkins sees which ranks write"
     )
     start_proc: int | None = key(
         integer(0), default=None, doc="First rank in the job.", unused="ranks are assigned in the order of the tasks"
