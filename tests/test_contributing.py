@@ -63,6 +63,12 @@ def script(path: Path, line: str) -> None:
     path.chmod(0o755)
 
 
+def test_the_map_names_what_is_there() -> None:
+    named = re.findall(r"`((?:wilkins|flow|transport|tasks|tests|docs|tools)/[\w./*-]*)`", section("The map"))
+    assert len(named) > 40
+    assert not [name for name in named if not list(ROOT.glob(name))]
+
+
 @pytest.mark.parametrize("title", ["Add a key of an out-port", "Add a flow policy", "Add a ready-made task"])
 def test_a_worked_example_works(title: str, tmp_path: Path) -> None:
     wrong = follow(section(title), tmp_path, timeout=60)
