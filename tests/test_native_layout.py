@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 NATIVE = ROOT / "transport" / "native"
 GENERATED = {"plan_table.hpp"}
 """From the table of what the launcher tells the layer; below all rooms."""
-ROOMS = ("base", "board", "queue", "waiting", "store", "posix", "hdf5", "mpi", "python", "recorder")
+ROOMS = ("base", "board", "far", "queue", "waiting", "names", "steps", "store", "posix", "hdf5", "mpi", "python", "recorder")
 
 
 def native_files(native: Path) -> list[Path]:
@@ -57,17 +57,17 @@ def test_wrong_includes_are_found(tmp_path: Path) -> None:
         (tmp_path / name).write_text("".join(f'#include "{other}"\n' for other in others))
 
     add("base/raw.hpp")
-    add("store/disk.hpp", "base/raw.hpp")
-    add("store/disk.cpp", "store/disk.hpp", "base/raw.hpp")
+    add("steps/disk.hpp", "base/raw.hpp")
+    add("steps/disk.cpp", "steps/disk.hpp", "base/raw.hpp")
     assert not list(wrong_includes(tmp_path))
-    add("board/arena.cpp", "store/disk.hpp")
+    add("board/arena.cpp", "steps/disk.hpp")
     add("board/life.cpp", "raw.hpp", "base/row.hpp")
     add("loose.cpp")
     add("hdf5/one.hpp", "hdf5/other.hpp")
     add("hdf5/other.hpp", "hdf5/one.hpp")
     *lone, ring = wrong_includes(tmp_path)
     assert lone == [
-        "board/arena.cpp includes store/disk.hpp, which is above",
+        "board/arena.cpp includes steps/disk.hpp, which is above",
         "board/life.cpp includes raw.hpp, which is not there",
         "board/life.cpp includes base/row.hpp, which is not there",
         "loose.cpp is in no room",

@@ -566,7 +566,7 @@ class Board:
 
 
 def remove_run(folder: Path) -> list[Path]:
-    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see store/disk.hpp), and
+    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see steps/disk.hpp), and
     the shared memory of others that was noted there.
 
     Returns:

@@ -1,5 +1,10 @@
 // Memory that was made ready for an arena becomes that arena, and no more of it than was ready; where memory is short, it goes.
 #include "board/ahead.hpp"
+#include "board/arena.hpp"
+#include "board/process.hpp"
+#include "check.hpp"
+#include "steps/creating.hpp"
+#include "store/store.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,10 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "board/arena.hpp"
-#include "board/process.hpp"
-#include "check.hpp"
-#include "store/store.hpp"
 
 using namespace wilkins;
 using ahead::Offer;

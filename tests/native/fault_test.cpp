@@ -17,7 +17,8 @@
 #include "board/process.hpp"
 #include "check.hpp"
 #include "queue/queue.hpp"
-#include "store/disk.hpp"
+#include "steps/creating.hpp"
+#include "steps/disk.hpp"
 #include "store/store.hpp"
 
 using namespace wilkins;

@@ -1,7 +1,13 @@
 // A file of which bytes are on other hosts reads as if all were here: random writes on four hosts, cuts and growths, against a vector.
 //
 // The "other hosts" are parts in this one's shared memory, which are read without a server; so no socket is needed.
-#include "store/homes.hpp"
+#include "board/process.hpp"
+#include "board/step_token.hpp"
+#include "check.hpp"
+#include "far/part.hpp"
+#include "steps/creating.hpp"
+#include "steps/homes.hpp"
+#include "store/store.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,10 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "board/process.hpp"
-#include "check.hpp"
-#include "store/part.hpp"
-#include "store/store.hpp"
 
 using namespace wilkins;
 

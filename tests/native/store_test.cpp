@@ -1,4 +1,10 @@
 // Steps in shared memory: what is read is what was written, zeros elsewhere, with many threads and within a cap.
+#include "board/process.hpp"
+#include "check.hpp"
+#include "queue/queue.hpp"
+#include "steps/creating.hpp"
+#include "steps/snapshot.hpp"
+#include "steps/step_file.hpp"
 #include "store/store.hpp"
 
 #include <sys/wait.h>
@@ -11,11 +17,6 @@
 #include <thread>
 #include <vector>
 
-#include "board/process.hpp"
-#include "check.hpp"
-#include "queue/queue.hpp"
-#include "store/snapshot.hpp"
-#include "store/step_file.hpp"
 
 using namespace wilkins;
 

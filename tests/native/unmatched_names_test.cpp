@@ -1,5 +1,5 @@
 // Names that are like a pattern without matching it.
-#include "store/unmatched_names.hpp"
+#include "names/unmatched_names.hpp"
 
 #include <string>
 

@@ -91,7 +91,7 @@ struct TaskRecord {
     char name[128];
     Folder folder;  // in which its programs start
     std::atomic<uint32_t> makes;  // its programs have made files of their own that are called like files of its in-ports
-    NameSet made;                 // which (see store/match.cpp)
+    NameSet made;                 // which (see names/match.cpp)
     std::atomic<uint32_t> uses_links;  // symbolic links that lead to steps lie in its folder, or were made in this run
     int32_t nprocs;
     int32_t first_rank;  // of its ranks, in the rank table
@@ -106,7 +106,7 @@ struct TaskRecord {
     uint32_t follows;      // no program runs before some others have ended
 };
 
-// A name that a task's program has used, that matches none of its ports and yet may be meant for one (see store/unmatched_names.hpp).
+// A name that a task's program has used, that matches none of its ports and yet may be meant for one (see names/unmatched_names.hpp).
 struct UnmatchedName {
     std::atomic<uint64_t> hash;   // of the name; 0: the place is free
     std::atomic<uint32_t> whole;  // the name is there
@@ -481,8 +481,8 @@ struct Origin {
 // Why bytes of a published step may be absent here until they are read.
 enum class Absence : uint32_t {
     none,
-    lent,       // it was made on another host (see store/lent.hpp)
-    scattered,  // ranks on other hosts have written them (see store/homes.hpp)
+    lent,       // it was made on another host (see steps/lent.hpp)
+    scattered,  // ranks on other hosts have written them (see steps/homes.hpp)
 };
 
 // A step of which bytes are on other hosts.
@@ -506,7 +506,7 @@ struct SlotRecord {
     SlotState state;
     uint32_t holds;                      // open StepFiles of readers
     uint32_t peers;                      // open StepFiles of other ranks of the writer
-    uint32_t kept_for;                   // of its holds, those for readers on other hosts (see store/lent.hpp)
+    uint32_t kept_for;                   // of its holds, those for readers on other hosts (see steps/lent.hpp)
     int32_t writer;                      // rank table index of the lead that writes it
     uint32_t writer_process;             // of a resting one: who closed it
     uint32_t handed_over;                // of a resting one: that process ends by itself, and leaves it to others of its task
@@ -533,14 +533,14 @@ struct SlotRecord {
     std::atomic<uint32_t> viewed;        // a program has got a descriptor of the arena,
     std::atomic<uint32_t> sent;          // or has queued pages of it in a socket or a pipe
     std::atomic<uint64_t> touched;       // blocks whose table entries may be set
-    std::atomic<uint32_t> inherited;     // its program has let go of it, but another process may still write it (see store/inherited.hpp)
+    std::atomic<uint32_t> inherited;     // its program has let go of it, but another process may still write it (see steps/inherited.hpp)
     std::atomic<int32_t> broken;         // errno of a write that failed on any rank: the step is not whole
     uint32_t is_copy;                    // while it is written: of a file that its program goes on with
-    uint32_t joint_writers;              // open handles beside its lead's that have written to it (see store/joined.cpp)
+    uint32_t joint_writers;              // open handles beside its lead's that have written to it (see steps/joined.cpp)
     uint32_t lead_left;                  // its lead is closed: the last of these publishes it
     uint32_t closing;                    // the handle that publishes it is at that: no other one may begin to write
     std::atomic<uint32_t> opening;       // its lead has yet to say where its bytes are: others that join it wait for that
-    std::atomic<uint32_t> in_kernel;     // its bytes are (kInKernel) in the kernel's file w<slot> (see store/inherited.hpp),
+    std::atomic<uint32_t> in_kernel;     // its bytes are (kInKernel) in the kernel's file w<slot> (see steps/inherited.hpp),
     std::atomic<uint32_t> shared;        // and have to stay there: other handles read or write them, too
     std::atomic<uint32_t> copying;       // descriptors that are just writing to its arena
     uint32_t kept_back;                  // resting until its task's actions serve it
@@ -610,7 +610,7 @@ struct BoardRecord {
     uint64_t memory;
     uint64_t memory_peak;
     uint32_t reserving;    // calls that are taking memory that is counted already: those that have died stay in it
-    std::atomic<uint32_t> leaves;  // in this run a step was left to processes that may still write it (see store/inherited.hpp)
+    std::atomic<uint32_t> leaves;  // in this run a step was left to processes that may still write it (see steps/inherited.hpp)
     std::atomic<uint32_t> ahead_bell;   // futex: rung when memory may be made ready for another arena
     std::atomic<uint32_t> ahead_works;  // somebody listens to it
     std::atomic<uint32_t> ahead_offered;  // some was

@@ -8,7 +8,7 @@
 #include "hdf5/hdf5.hpp"
 #include "hdf5/next_function.hpp"
 #include "store/store.hpp"
-#include "store/unmatched_names.hpp"
+#include "names/unmatched_names.hpp"
 
 namespace {
 

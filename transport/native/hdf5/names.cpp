@@ -3,13 +3,15 @@
 
 #include "hdf5/hdf5.hpp"
 #include "hdf5/next_function.hpp"
+#include "names/first_opens.hpp"
+#include "names/led.hpp"
 #include "posix/links.hpp"
-#include "store/actions.hpp"
+#include "steps/actions.hpp"
+#include "steps/disk.hpp"
+#include "steps/open_files.hpp"
+#include "steps/step_file.hpp"
 #include "store/before_open.hpp"
-#include "store/disk.hpp"
-#include "store/first_opens.hpp"
 #include "store/led_step.hpp"
-#include "store/step_file.hpp"
 #include "store/store.hpp"
 
 namespace {

@@ -11,9 +11,10 @@
 #include "hdf5/device.hpp"
 #include "hdf5/hdf5.hpp"
 #include "hdf5/next_function.hpp"
-#include "store/actions.hpp"
-#include "store/snapshot.hpp"
-#include "store/step_file.hpp"
+#include "steps/actions.hpp"
+#include "steps/open_files.hpp"
+#include "steps/snapshot.hpp"
+#include "steps/step_file.hpp"
 
 namespace {
 

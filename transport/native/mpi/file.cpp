@@ -12,13 +12,15 @@
 #include "hdf5/hdf5.hpp"
 #include "mpi/wait.hpp"
 #include "mpi/world.hpp"
+#include "names/first_opens.hpp"
+#include "steps/actions.hpp"
+#include "steps/creating.hpp"
+#include "steps/handles.hpp"
+#include "steps/left_open.hpp"
+#include "steps/open_files.hpp"
+#include "steps/snapshot.hpp"
+#include "steps/step_file.hpp"
 #include "store/stage.hpp"
-#include "store/actions.hpp"
-#include "store/first_opens.hpp"
-#include "store/left_open.hpp"
-#include "store/parts.hpp"
-#include "store/snapshot.hpp"
-#include "store/step_file.hpp"
 
 namespace wilkins::mpiio {
 

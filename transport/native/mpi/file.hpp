@@ -41,7 +41,7 @@ public:
     // Collective, like the MPI calls of the same names. All return an MPI error code; for one that is not 0, the error
     // handler has been called.
     static int open(const Abi& mpi, Handle comm, const Match& match, int amode, Handle info, Handle* out);
-    // Collective: does the disk answer for this open (see store/first_opens.hpp)? As the lead says.
+    // Collective: does the disk answer for this open (see names/first_opens.hpp)? As the lead says.
     static int on_disk(const Abi& mpi, Handle comm, const Match& match, int amode, bool* disk);
     int close();
     int set_size(int64_t size, bool only_grow);

@@ -10,7 +10,7 @@
 #include "mpi/abi.hpp"
 #include "mpi/file.hpp"
 #include "mpi/world.hpp"
-#include "store/first_opens.hpp"
+#include "names/first_opens.hpp"
 #include "store/store.hpp"
 
 using wilkins::guarded;

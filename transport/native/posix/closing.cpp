@@ -1,15 +1,14 @@
 // What becomes of a step when its last descriptor is closed.
+#include "base/raw.hpp"
 #include "posix/table.hpp"
+#include "steps/inherited.hpp"
+#include "steps/joined.hpp"
 
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "base/raw.hpp"
-#include "store/inherited.hpp"
-#include "store/joined.hpp"
-#include "store/parts.hpp"
 
 namespace wilkins::posix {
 

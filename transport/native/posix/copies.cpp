@@ -1,8 +1,8 @@
 // Copies between files of the disk and steps.
 #include "posix/copies.hpp"
 
-#include "store/parts.hpp"
-#include "store/step_file.hpp"
+#include "steps/step_file.hpp"
+#include "store/reading.hpp"
 
 namespace wilkins::posix {
 namespace {

@@ -21,7 +21,7 @@
 #include "posix/in_set.hpp"
 #include "posix/names.hpp"
 #include "posix/python_imports.hpp"
-#include "store/disk.hpp"
+#include "steps/disk.hpp"
 
 namespace wilkins::posix {
 namespace {

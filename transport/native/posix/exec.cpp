@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "posix/files.hpp"
-#include "store/left_open.hpp"
+#include "steps/left_open.hpp"
 #include "store/store.hpp"
 
 namespace wilkins {

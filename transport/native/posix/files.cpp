@@ -1,16 +1,19 @@
 // Opening matching names: what the flags ask for, and the descriptor that the program gets.
+#include "base/raw.hpp"
 #include "posix/table.hpp"
+#include "steps/creating.hpp"
+#include "steps/handles.hpp"
+#include "steps/inherited.hpp"
+#include "steps/joined.hpp"
+#include "steps/open_files.hpp"
+#include "steps/viewers.hpp"
+#include "store/reading.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <new>
 
-#include "base/raw.hpp"
-#include "store/inherited.hpp"
-#include "store/joined.hpp"
-#include "store/parts.hpp"
-#include "store/viewers.hpp"
 
 namespace wilkins::posix {
 
@@ -18,7 +21,7 @@ namespace {
 
 __attribute__((tls_model("initial-exec"))) thread_local const DatasetRead* under_way = nullptr;
 
-// A file without a name that others can be given one of later (see store/inherited.hpp).
+// A file without a name that others can be given one of later (see steps/inherited.hpp).
 int make_kernel_file(int flags) {
     const int fd = raw::open(process().board.folder(), O_TMPFILE | flags, 0600);
     return fd >= 0 ? fd : memfd_create("wilkins", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);

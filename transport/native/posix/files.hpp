@@ -27,7 +27,7 @@ struct KernelFile {
     std::atomic<bool> takes_all{false};  // it holds the step's bytes, not the arena
     std::atomic<bool> handed{false};     // for good: others may write it, too
     std::atomic<uint64_t> trickled{0};   // bytes written by our calls, a few at a time
-    bool joint = false;   // it is that of a file which others write (see store/joined.hpp): this description
+    bool joint = false;   // it is that of a file which others write (see steps/joined.hpp): this description
     std::atomic<bool> others{false};  // only reads it, so far
     bool named = false;   // others that join find it
     uint64_t inode = 0;
@@ -187,7 +187,7 @@ int resize_open(int fd, off_t size);
 // The description behind a descriptor; nullptr if it leads to no step, or belongs to the process that forked this one.
 OpenStep* find(int fd);
 
-// A forked process writes by a descriptor: says in the log, once for each, if the step was published without that (see store/holders.hpp).
+// A forked process writes by a descriptor: says in the log, once for each, if the step was published without that (see steps/holders.hpp).
 void note_late(int fd);
 
 // fstat of a step of this name that this process has open (for writing, if `written`); false if it has none.

@@ -1,13 +1,13 @@
 // Steps that are handed to the kernel, and to other processes and programs with it.
 #include "posix/table.hpp"
+#include "steps/inherited.hpp"
+#include "steps/step_file.hpp"
+#include "steps/viewers.hpp"
 
 #include <sys/stat.h>
 
 #include <cstring>
 
-#include "store/inherited.hpp"
-#include "store/parts.hpp"
-#include "store/viewers.hpp"
 
 namespace wilkins::posix {
 

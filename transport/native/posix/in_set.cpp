@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "base/raw.hpp"
-#include "store/disk.hpp"
+#include "steps/disk.hpp"
 
 namespace wilkins::posix {
 

@@ -10,7 +10,7 @@
 #include "base/raw.hpp"
 #include "board/process.hpp"
 #include "posix/copies.hpp"
-#include "store/disk.hpp"
+#include "steps/disk.hpp"
 
 namespace wilkins::posix::moved {
 namespace {

@@ -9,13 +9,14 @@
 
 #include "base/resolve.hpp"
 #include "board/context.hpp"
+#include "names/first_opens.hpp"
 #include "posix/files.hpp"
 #include "posix/in_set.hpp"
 #include "posix/links.hpp"
-#include "store/disk.hpp"
-#include "store/first_opens.hpp"
-#include "store/joined.hpp"
-#include "store/step_file.hpp"
+#include "steps/disk.hpp"
+#include "steps/joined.hpp"
+#include "steps/open_files.hpp"
+#include "steps/step_file.hpp"
 
 namespace wilkins::posix {
 namespace {

@@ -26,7 +26,7 @@ private:
 };
 
 // match_name for a call made by the program: false for calls from inside this library, and while the process is still
-// joining the run. False too if the disk answers for the name: as it does now (see store/first_opens.hpp), or because it has a directory
+// joining the run. False too if the disk answers for the name: as it does now (see names/first_opens.hpp), or because it has a directory
 // of that name there.
 bool matches(const char* name, Match* match, const void* caller, Purpose purpose = Purpose::ask);
 

@@ -16,7 +16,7 @@
 #include "posix/links.hpp"
 #include "posix/moved.hpp"
 #include "posix/watches.hpp"
-#include "store/disk.hpp"
+#include "steps/disk.hpp"
 
 namespace wilkins::posix {
 namespace {

@@ -1,13 +1,13 @@
 // When a step that was opened to be read counts as read.
 #include "posix/table.hpp"
+#include "queue/queue.hpp"
+#include "steps/viewers.hpp"
+#include "store/reading.hpp"
 
 #include <unistd.h>
 
 #include <cstring>
 
-#include "queue/queue.hpp"
-#include "store/parts.hpp"
-#include "store/viewers.hpp"
 
 namespace wilkins::posix {
 

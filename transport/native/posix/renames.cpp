@@ -11,7 +11,7 @@
 #include "posix/files.hpp"
 #include "posix/in_set.hpp"
 #include "posix/links.hpp"
-#include "store/disk.hpp"
+#include "steps/disk.hpp"
 
 namespace wilkins::posix {
 namespace {

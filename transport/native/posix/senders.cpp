@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 
 #include "posix/files.hpp"
-#include "store/viewers.hpp"
+#include "steps/viewers.hpp"
 
 namespace wilkins::posix {
 namespace {

@@ -1,5 +1,14 @@
 // An open description of a step: its size, its bytes, and how it comes to be written.
+#include "base/raw.hpp"
+#include "names/places.hpp"
 #include "posix/table.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
+#include "steps/handles.hpp"
+#include "steps/inherited.hpp"
+#include "steps/joined.hpp"
+#include "steps/step_file.hpp"
+#include "steps/viewers.hpp"
 
 #include <limits.h>
 #include <time.h>
@@ -7,13 +16,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/raw.hpp"
-#include "queue/queue.hpp"
-#include "queue/resting.hpp"
-#include "store/inherited.hpp"
-#include "store/joined.hpp"
-#include "store/parts.hpp"
-#include "store/viewers.hpp"
 
 namespace wilkins::posix {
 

@@ -8,7 +8,7 @@
 
 #include "base/resolve.hpp"
 #include "posix/files.hpp"
-#include "store/left_open.hpp"
+#include "steps/left_open.hpp"
 
 namespace wilkins::posix {
 namespace {

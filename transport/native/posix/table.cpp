@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "base/raw.hpp"
-#include "store/draft.hpp"
-#include "store/inherited.hpp"
-#include "store/left_open.hpp"
-#include "store/viewers.hpp"
+#include "steps/draft.hpp"
+#include "steps/inherited.hpp"
+#include "steps/left_open.hpp"
+#include "steps/viewers.hpp"
 
 namespace wilkins::posix {
 

@@ -1,6 +1,6 @@
 // A program learns that a process of its own has ended: by then the files that this one has left open are settled.
 #include "posix/libc.hpp"
-#include "store/left_open.hpp"
+#include "steps/left_open.hpp"
 
 using namespace wilkins;
 

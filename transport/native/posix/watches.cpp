@@ -24,7 +24,7 @@
 #include "base/raw.hpp"
 #include "board/process.hpp"
 #include "posix/names.hpp"
-#include "store/disk.hpp"
+#include "steps/disk.hpp"
 
 namespace wilkins::posix::watches {
 namespace {

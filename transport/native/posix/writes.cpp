@@ -1,17 +1,16 @@
 // Where the bytes of a step lie that is written: in the arena, or in the kernel's file; and what has reached that unseen.
+#include "base/raw.hpp"
+#include "posix/copies.hpp"
 #include "posix/table.hpp"
+#include "steps/inherited.hpp"
+#include "steps/joined.hpp"
+#include "steps/snapshot.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "base/raw.hpp"
-#include "posix/copies.hpp"
-#include "store/inherited.hpp"
-#include "store/joined.hpp"
-#include "store/parts.hpp"
-#include "store/snapshot.hpp"
 
 namespace wilkins::posix {
 

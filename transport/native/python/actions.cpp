@@ -1,17 +1,18 @@
 // The C functions by which a Python task's start-up code (transport/actions.py) sets hooks, and by which these serve files.
-#include "store/actions.hpp"
-
-#include <cerrno>
-#include <cstring>
-
 #include "board/border.hpp"
 #include "hdf5/hdf5.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "queue/stand_in.hpp"
-#include "store/snapshot.hpp"
-#include "store/step_file.hpp"
+#include "steps/actions.hpp"
+#include "steps/snapshot.hpp"
+#include "steps/step_file.hpp"
+#include "store/store.hpp"
 #include "waiting/wait.hpp"
+
+#include <cerrno>
+#include <cstring>
+
 
 namespace wilkins {
 namespace actions {

@@ -21,10 +21,10 @@
 #include "queue/resting.hpp"
 #include "queue/stand_in.hpp"
 #include "queue/vain_opens.hpp"
-#include "store/inherited.hpp"
-#include "store/left_open.hpp"
-#include "store/parts.hpp"
-#include "store/viewers.hpp"
+#include "steps/closing.hpp"
+#include "steps/inherited.hpp"
+#include "steps/left_open.hpp"
+#include "steps/viewers.hpp"
 #include "waiting/circle.hpp"
 
 using namespace wilkins;

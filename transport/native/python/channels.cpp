@@ -5,8 +5,10 @@
 #include "board/border.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
+#include "steps/handles.hpp"
+#include "steps/open_files.hpp"
 #include "store/led_step.hpp"
-#include "store/parts.hpp"
+#include "store/store.hpp"
 #include "waiting/wait.hpp"
 
 using namespace wilkins;

@@ -7,7 +7,9 @@
 #include "board/border.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
-#include "store/step_file.hpp"
+#include "steps/handles.hpp"
+#include "steps/step_file.hpp"
+#include "store/store.hpp"
 
 using namespace wilkins;
 

@@ -4,7 +4,8 @@
 
 #include "board/border.hpp"
 #include "board/process.hpp"
-#include "store/far_file.hpp"
+#include "far/far_file.hpp"
+#include "store/far_server.hpp"
 
 using namespace wilkins;
 

@@ -2,7 +2,7 @@
 //
 // A step goes from its arena to the socket, and from the socket to an arena: no copy lies between, and each process keeps its
 // mappings. The receiver says when it can take a step, and what of a step was read last. What it gets is a head, the names, and these
-// bytes; the step is published with the others absent, and kept where it is (store/lent.hpp).
+// bytes; the step is published with the others absent, and kept where it is (steps/lent.hpp).
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,10 +18,12 @@
 #include "board/trace.hpp"
 #include "queue/origins.hpp"
 #include "queue/queue.hpp"
-#include "store/kept_elsewhere.hpp"
-#include "store/homes.hpp"
-#include "store/lent.hpp"
-#include "store/parts.hpp"
+#include "steps/closing.hpp"
+#include "steps/handles.hpp"
+#include "steps/homes.hpp"
+#include "steps/kept_elsewhere.hpp"
+#include "steps/lent.hpp"
+#include "store/store.hpp"
 #include "waiting/wait.hpp"
 
 using namespace wilkins;

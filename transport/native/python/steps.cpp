@@ -5,9 +5,9 @@
 #include "base/patterns.hpp"
 #include "board/border.hpp"
 #include "board/process.hpp"
+#include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
-#include "store/parts.hpp"
 #include "waiting/wait.hpp"
 
 using namespace wilkins;
@@ -39,7 +39,7 @@ WILKINS_API(int, wilkins_steps_port(const char* pattern)) {
     if (index < 0) return -ENOENT;
     PortRecord& port = p.board.port(index);
     port.touched = 1;
-    return may_read(p.board, index, p.context.rank) ? index : -EACCES;
+    return queue::may_read(p.board, index, p.context.rank) ? index : -EACCES;
 } WILKINS_OR(-errno)
 
 // Waits for the in-port's next step and takes it: 0, with the step's name in `name`; ENOENT: none will come; EINTR: the

@@ -24,6 +24,13 @@ inline bool alive(const Board& board, const ChannelRecord& channel) {
     return board.task(board.port(channel.inport).task).state != TaskState::ended;
 }
 
+// Is the rank one of the port's readers? One beyond them has no mark to move.
+inline bool may_read(const Board& board, int inport, int rank) {
+    for (const ChannelRecord& channel : channels_of(board, board.port(inport)))
+        if (rank < channel.readers) return true;
+    return false;
+}
+
 // Has the rank opened a step on this in-port since its task was last started?
 inline bool has_opened(const Board& board, const PortRecord& inport, int reader) {
     for (const ChannelRecord& channel : channels_of(board, inport))

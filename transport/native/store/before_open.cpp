@@ -1,9 +1,9 @@
 // Waits for a step or for room without taking it.
 #include "store/before_open.hpp"
 
+#include "names/match.hpp"
 #include "queue/parts.hpp"
 #include "queue/stand_in.hpp"
-#include "store/parts.hpp"
 #include "store/stage.hpp"
 #include "waiting/members.hpp"
 #include "waiting/wait.hpp"
@@ -23,7 +23,7 @@ bool is_answered(const Process& p, const Match& match) {
 namespace {
 
 int await_step(Process& p, const Match& match, Board::Lock& lock) {
-    if (!may_read(p.board, match.inport, p.context.rank) || p.board.port(match.inport).habits.first != First::wait) return 0;
+    if (!queue::may_read(p.board, match.inport, p.context.rank) || p.board.port(match.inport).habits.first != First::wait) return 0;
     if (is_answered(p, match)) return 0;
     Wait wait(p, WaitFor::data, match.inport, match.name);
     for (;;) {

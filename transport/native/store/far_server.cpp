@@ -13,11 +13,15 @@
 
 #include "base/raw.hpp"
 #include "board/border.hpp"
-#include "store/far_file.hpp"
-#include "store/far_wire.hpp"
-#include "store/homes.hpp"
-#include "store/parts.hpp"
-#include "store/snapshot.hpp"
+#include "board/step_token.hpp"
+#include "far/far_file.hpp"
+#include "far/far_wire.hpp"
+#include "names/places.hpp"
+#include "steps/creating.hpp"
+#include "steps/handles.hpp"
+#include "steps/homes.hpp"
+#include "steps/snapshot.hpp"
+#include "store/store.hpp"
 
 namespace wilkins {
 

@@ -4,8 +4,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "names/led.hpp"
 #include "queue/queue.hpp"
-#include "store/parts.hpp"
+#include "steps/handles.hpp"
 
 namespace wilkins {
 
@@ -15,9 +16,10 @@ __attribute__((tls_model("initial-exec"))) thread_local const StepFile* led = nu
 
 }  // namespace
 
-void lead(const StepFile* step) { led = step; }
-
-bool led_step(const char* name) { return led && strcmp(led->name(), name) == 0; }
+void lead(const StepFile* step) {
+    led = step;
+    lead_to(step ? step->name() : nullptr);
+}
 
 StepFile* open_led(int* error) {
     const Process& p = process();

@@ -1,15 +1,13 @@
 // HDF5's way to a step that the program holds already: a thread is led to it under the step's name.
 #pragma once
 
+#include "names/led.hpp"
 #include "store/store.hpp"
 
 namespace wilkins {
 
 // From now on, opening the step's name to read in this thread means this step; nullptr: no more.
 void lead(const StepFile* step);
-
-// Does the next open of this name in this thread mean a step that the program holds, whatever else the name means now?
-bool led_step(const char* name);
 
 // That step, opened once more. Returns nullptr and sets *error if it cannot be.
 StepFile* open_led(int* error);

@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "base/patterns.hpp"
-#include "store/disk.hpp"
-#include "store/second_pass.hpp"
+#include "names/places.hpp"
+#include "names/second_pass.hpp"
+#include "steps/disk.hpp"
+#include "steps/handles.hpp"
+#include "store/store.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {

@@ -4,9 +4,11 @@
 
 #include <optional>
 
+#include "board/process.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
-#include "store/parts.hpp"
+#include "steps/step.hpp"
+#include "store/store.hpp"
 
 namespace wilkins {
 

@@ -12,18 +12,19 @@
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
 #include "board/past_names.hpp"
+#include "names/first_opens.hpp"
+#include "names/places.hpp"
+#include "names/second_pass.hpp"
+#include "names/set_folder.hpp"
+#include "names/set_names.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
-#include "store/disk.hpp"
-#include "store/first_opens.hpp"
+#include "steps/disk.hpp"
 #include "store/let_go.hpp"
-#include "store/parts.hpp"
 #include "store/stage.hpp"
-#include "store/second_pass.hpp"
-#include "store/set_folder.hpp"
-#include "store/set_names.hpp"
+#include "store/store.hpp"
 #include "waiting/circle.hpp"
 #include "waiting/wait.hpp"
 
@@ -103,7 +104,7 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
     bool there = is_answered(p);
     for (const PortRecord& port : ports_of(p, Direction::in)) {
         const int i = board.index(port);
-        if (!may_read(board, i, p.context.rank) || before_first(p, i)) continue;
+        if (!queue::may_read(board, i, p.context.rank) || before_first(p, i)) continue;
         const bool known = lies_in(p, port, listed) || leads_to(p, port, listed);
         if (!known && !(perhaps && may_begin(board, port))) continue;
         if (known && port.habits.listing == Lists::end) {
@@ -392,7 +393,7 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
                 for (const SlotRecord& slot : slots_of(p.board, port))
                     if (slot.folder == listed.folder && is_own_file(p, slot))
                         found.push_back(found_step(port, p.board.index(slot), base_of(slot.name), slot.stamp, UINT64_MAX - slot.stamp));
-            } else if (may_read(p.board, i, p.context.rank) && !before_first(p, i) && lies_in(p, port, listed)) {
+            } else if (queue::may_read(p.board, i, p.context.rank) && !before_first(p, i) && lies_in(p, port, listed)) {
                 const bool whole = port.habits.listing == Lists::end && !queue::can_produce(p.board, i);
                 const bool counts = by_program && !in_order(port);
                 const uint64_t so_far = counts ? queue::begin_listing(p.board, i, p.context.rank, whole) : UINT64_MAX;
@@ -424,7 +425,7 @@ News list_unread(const Listed& listed, bool in_vain) {
     Board::Lock lock(p.board);
     for (const PortRecord& port : ports_of(p, Direction::in)) {
         const int i = p.board.index(port);
-        if (!may_read(p.board, i, p.context.rank) || before_first(p, i)) continue;
+        if (!queue::may_read(p.board, i, p.context.rank) || before_first(p, i)) continue;
         if (!lies_in(p, port, listed)) {
             news.several = news.several || may_begin(p.board, port);
             continue;

@@ -8,17 +8,19 @@
 #include <optional>
 
 #include "base/patterns.hpp"
+#include "far/far_file.hpp"
+#include "names/first_opens.hpp"
+#include "names/going_on.hpp"
+#include "names/second_pass.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/stand_in.hpp"
 #include "queue/vain_opens.hpp"
-#include "store/disk.hpp"
-#include "store/far_file.hpp"
-#include "store/first_opens.hpp"
+#include "steps/disk.hpp"
+#include "steps/handles.hpp"
 #include "store/let_go.hpp"
-#include "store/parts.hpp"
-#include "store/second_pass.hpp"
 #include "store/stage.hpp"
+#include "store/store.hpp"
 #include "waiting/stuck.hpp"
 #include "waiting/wait.hpp"
 
@@ -27,7 +29,9 @@ namespace wilkins {
 namespace {
 
 constexpr int kFirstPause = 10;        // ms until a waiting look asks for the first time whether anything can still end its wait,
+
 constexpr int kLongestPause = 1000;    // and between the later times
+
 constexpr int64_t kStill = 10'000'000'000;  // ns without movement after which processes that are not known to wait count as waiting
 
 // Of a step: what a look shows. `slot`: where it is; -1: it is one that the rank has had and whose memory holds another step by now.
@@ -203,7 +207,7 @@ int Question::missing(Board::Lock& lock, bool never, Sight* sight) const {
 }
 
 int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
-    if (!may_read(board_, match_.inport, p_.context.rank)) return ENOENT;
+    if (!queue::may_read(board_, match_.inport, p_.context.rank)) return ENOENT;
     note_came(board_, p_.rank_index);
     if (answer_first(p_, match_.inport, match_.name, false) != First::wait) return ENOENT;
     if (inport_.habits.looks != Looks::now) inport_.touched = 1;
@@ -245,15 +249,6 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
 }
 
 }  // namespace
-
-bool find_elsewhere(const Match& match, Look* look) {
-    int error = 0;
-    StepFile* const file = open_elsewhere(match, false, &error);
-    if (!file) return false;
-    *look = {file->eof(), file->identity(), now_ns()};
-    close_step(file);
-    return true;
-}
 
 int await_look(const Match& match, Look* look) {
     Process& p = process();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "board/process.hpp"
+#include "names/match.hpp"
 #include "store/sets.hpp"
 
 namespace wilkins::sets {

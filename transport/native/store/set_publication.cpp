@@ -7,8 +7,8 @@
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
-#include "store/set_folder.hpp"
-#include "store/set_names.hpp"
+#include "names/set_folder.hpp"
+#include "names/set_names.hpp"
 
 namespace wilkins::sets {
 

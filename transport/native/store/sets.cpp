@@ -15,13 +15,15 @@
 
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
+#include "board/step_token.hpp"
+#include "names/set_folder.hpp"
+#include "names/set_names.hpp"
 #include "queue/queue.hpp"
-#include "store/disk.hpp"
+#include "steps/disk.hpp"
+#include "steps/step_file.hpp"
 #include "store/let_go.hpp"
 #include "store/own_sets.hpp"
-#include "store/parts.hpp"
-#include "store/set_folder.hpp"
-#include "store/set_names.hpp"
+#include "store/store.hpp"
 
 namespace wilkins::sets {
 
@@ -37,9 +39,6 @@ struct Read {
 
 std::mutex mutex;
 std::vector<Read>& reads = *new std::vector<Read>;
-
-enum class Known { unknown, none, some };
-std::atomic<Known> ports{Known::unknown};
 
 const char* compared(const Process& p, const Match& match) {
     return last_components(match.name, static_cast<int>(p.board.port(match.inport).components));
@@ -227,21 +226,6 @@ Leads lead_real(const Process& p, const char* path, Use use, Place* place, int* 
 }
 
 }  // namespace
-
-bool may_be_any() { return ports.load(std::memory_order_relaxed) != Known::none; }
-
-bool any() {
-    Known known = ports.load(std::memory_order_relaxed);
-    if (known == Known::unknown) {
-        const Process& p = process();
-        if (!p.context.active) return false;
-        known = Known::none;
-        for (const PortRecord& port : ports_of(p))
-            if (port.habits.is_set) known = Known::some;
-        ports = known;
-    }
-    return known == Known::some;
-}
 
 Leads lead(const char* path, Use use, Place* place, int* error) {
     const Process& p = process();

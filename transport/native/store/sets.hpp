@@ -8,6 +8,7 @@
 
 #include <limits.h>
 
+#include "names/set_names.hpp"
 #include "store/store.hpp"
 
 namespace wilkins::sets {
@@ -22,10 +23,6 @@ enum class Use {
     remove,  // takes the name away
     change,  // anything else that changes what is there
 };
-
-// Has the task such ports? `may_be_any`: true also where that is not known yet; may be asked while the process joins its run.
-bool may_be_any();
-bool any();
 
 enum class Leads { elsewhere, inside, nowhere };
 

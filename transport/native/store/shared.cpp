@@ -13,9 +13,11 @@
 #include "base/patterns.hpp"
 #include "queue/origins.hpp"
 #include "queue/parts.hpp"
+#include "steps/handles.hpp"
+#include "steps/step_file.hpp"
 #include "store/let_go.hpp"
-#include "store/parts.hpp"
-#include "store/step_file.hpp"
+#include "store/reading.hpp"
+#include "store/store.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {
@@ -35,7 +37,9 @@ struct Last {
 constexpr size_t kMostLasts = 32;
 
 std::mutex mutex;
+
 std::vector<Last> lasts;  // the one used last at the end
+
 std::vector<const void*> libraries;  // that have read steps
 
 uint64_t name_of(int inport, const char* name) {
@@ -50,23 +54,6 @@ auto find_last(int inport, uint64_t name) {
 void note_library(const void* library) {
     if (std::find(libraries.begin(), libraries.end(), library) == libraries.end()) libraries.push_back(library);
 }
-
-}  // namespace
-
-StepFile* hold_again(int index, uint64_t stamp, const char* name, int* error) {
-    const Process& p = process();
-    {
-        Board::Lock lock(p.board);
-        const SlotRecord& slot = p.board.slot(index);
-        *error = slot.stamp == stamp && slot.state == SlotState::published ? 0 : ESTALE;
-        if (!*error && !queue::add_hold(p.board, p.rank_index, index)) *error = too_many_open(p, name);
-    }
-    StepFile* const file = *error ? nullptr : open_held(index, stamp, name, error);
-    if (file) file->state->again = true;
-    return file;
-}
-
-namespace {
 
 // Does the name mean the step that was opened last, to a library that has not had it?
 StepFile* open_last(const Match& match, const void* library, bool counts) {
@@ -253,7 +240,7 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
             return nullptr;
         }
         Wait wait(p, WaitFor::data, match.inport, match.name);
-        while (may_read(board, match.inport, reader)) {
+        while (queue::may_read(board, match.inport, reader)) {
             const Around around = find_around(board, match.inport, reader, match.name, published);
             if (around.behind) {
                 if ((*error = wait.nap(lock))) return nullptr;
@@ -291,10 +278,6 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
     StepFile* const file = open_held(chosen, stamp, match.name, error);
     if (file) note_last(match, *file, nullptr);
     return file;
-}
-
-StepFile* hold_too(const StepFile& file, int* error) {
-    return hold_again(file.state->slot, file.state->identity, file.state->name, error);
 }
 
 }  // namespace wilkins

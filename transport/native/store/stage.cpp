@@ -13,11 +13,16 @@
 #include "base/fault.hpp"
 #include "base/turn.hpp"
 #include "board/border.hpp"
+#include "names/going_on.hpp"
+#include "names/places.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
+#include "steps/creating.hpp"
+#include "steps/open_files.hpp"
 #include "store/before_open.hpp"
-#include "store/parts.hpp"
+#include "store/reading.hpp"
+#include "store/store.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins::stage {

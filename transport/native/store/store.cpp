@@ -10,14 +10,25 @@
 #include <initializer_list>
 
 #include "base/fault.hpp"
+#include "far/far_file.hpp"
 #include "queue/vain_opens.hpp"
-#include "store/far_file.hpp"
-#include "store/joined.hpp"
-#include "store/left_open.hpp"
-#include "store/parts.hpp"
+#include "steps/creating.hpp"
+#include "steps/handles.hpp"
+#include "steps/joined.hpp"
+#include "steps/left_open.hpp"
+#include "store/elsewhere.hpp"
+#include "store/reading.hpp"
 #include "store/stage.hpp"
 
 namespace wilkins {
+
+bool match_name(const char* name, Match* match, Purpose purpose) {
+    if (!find_match(name, match, purpose)) return false;
+    Process& p = process();
+    const bool passes_on = match->outport >= 0 && match->inport >= 0 && p.board.port(match->outport).habits.passes_on;
+    if (passes_on) stage::decide(p, match, purpose);
+    return match->outport >= 0 || match->inport >= 0;
+}
 
 StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     Process& p = process();
@@ -66,52 +77,6 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     if (file) *error = 0;
     if (file && produces) stage::note_opened(p, match, file);
     return file;
-}
-
-namespace {
-
-std::atomic<int64_t> began{0};  // this process, in ns
-
-void note_began() { began.store(now_ns(), std::memory_order_relaxed); }
-
-__attribute__((constructor)) void watch_begins() {
-    note_began();
-    pthread_atfork(nullptr, nullptr, note_began);
-}
-
-// Files that libraries write for themselves, and what is no file.
-bool is_nobodys(const char* name) {
-    for (const char* folder : {"/dev/", "/proc/", "/sys/"})
-        if (strncmp(name, folder, strlen(folder)) == 0) return true;
-    const bool hidden = strstr(name, "/.") && !strstr(name, "/./") && !strstr(name, "/../");
-    return hidden || (name[0] == '.' && name[1] != '/' && name[1] != '.') || strstr(name, "__pycache__");
-}
-
-}  // namespace
-
-queue::Asker asker() { return {getpid(), getppid(), began.load(std::memory_order_relaxed)}; }
-
-void note_went_on(const Process& p, WentOn how, const char* to) {
-    if (queue::may_go_on(p.me().vain_open)) queue::note_went_on(p.board, p.rank_index, asker(), how, to);
-}
-
-void note_written(const char* name) {
-    const Process& p = process();
-    if (!p.context.active || !queue::may_go_on(p.me().vain_open) || !name || is_nobodys(name)) return;
-    const int saved = errno;
-    {
-        Board::Lock lock(p.board);
-        note_went_on(p, WentOn::wrote, name);
-    }
-    errno = saved;
-}
-
-bool met_end() {
-    const Process& p = process();
-    if (!p.context.active) return false;
-    Board::Lock lock(p.board);
-    const VainOpen* const last = queue::last_vain_open(p.board, p.context.task);
-    return last && queue::ends_loop(*last) && last->went_on == WentOn::no;
 }
 
 void leave_mpi(bool leaves) {

@@ -47,7 +47,7 @@ const SourceRecord& source_of(const Board& board, const Full& full) {
     return board.source(board.port(board.channel(full.channel).outport), board.rank(full.rank).rank);
 }
 
-// Of the memory that the port may take, what steps have that go for want of it (see store/reclaim.cpp).
+// Of the memory that the port may take, what steps have that go for want of it (see steps/reclaim.cpp).
 uint64_t can_give_back(const Board& board, int port) {
     uint64_t bytes = 0;
     for (const SlotRecord& slot : slots_of(board)) {

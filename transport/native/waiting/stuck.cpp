@@ -185,11 +185,11 @@ bool Waiting::has_come(const Waiter& waiter) const {
     if (!waiter.record) return false;
     const int rank = board_.rank(waiter.rank).rank;
     const WaitRecord& wait = *waiter.record;
-    // What other hosts wait for is not known here, nor what becomes of steps that programs can see: the writer finds out (see store/step_file.cpp).
+    // What other hosts wait for is not known here, nor what becomes of steps that programs can see: the writer finds out (see steps/step_file.cpp).
     if (wait.what == WaitFor::memory && (is_kept_for_others(board_) || (!views_last_ && queue::count_viewed(board_, -1).steps > 0))) return true;
     if (wait.what != WaitFor::data) return false;
     if (is_left_to_others(board_, wait.port)) return true;
-    // A folder: what is waited for is a producer's first file (see store/match.cpp).
+    // A folder: what is waited for is a producer's first file (see names/match.cpp).
     if (const size_t length = strlen(wait.name); length > 0 && wait.name[length - 1] == '/') return false;
     const PortRecord& port = board_.port(wait.port);
     if (wait.kind == WaitKind::polls) return false;

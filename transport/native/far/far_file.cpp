@@ -1,0 +1,359 @@
+// The rank's side of a step on another host.
+#include "far/far_file.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/raw.hpp"
+#include "board/step_token.hpp"
+#include "far/far_wire.hpp"
+#include "far/runs.hpp"
+
+namespace wilkins {
+
+namespace {
+
+// Requests for bytes that are on their way at once: as many as fit into the buffers of a connection, so that neither side waits to send
+// while the other one does.
+constexpr size_t kMostAsked = 256;
+
+constexpr size_t kUnsent = 1 << 16;
+
+// Of fewer bytes, to say where they are costs more than to send them.
+constexpr uint64_t kWorthKeeping = 8 * homes::kSector;
+
+// Also where a handler of the program's interrupts the call, which goes on by itself then. Returns an errno.
+int connect_whole(int wire, const addrinfo& to) {
+    if (connect(wire, to.ai_addr, to.ai_addrlen) == 0) return 0;
+    if (errno != EINTR) return errno;
+    pollfd done = {wire, POLLOUT, 0};
+    while (poll(&done, 1, -1) < 0)
+        if (errno != EINTR) return errno;
+    int error = 0;
+    socklen_t length = sizeof(error);
+    return getsockopt(wire, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+int connect_to(const std::string& address, const std::string& port, int* error) {
+    addrinfo wanted{};
+    wanted.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(address.c_str(), port.c_str(), &wanted, &found) != 0) {
+        *error = EHOSTUNREACH;
+        return -1;
+    }
+    int wire = -1;
+    *error = EHOSTUNREACH;
+    for (const addrinfo* one = found; one != nullptr && wire < 0; one = one->ai_next) {
+        wire = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
+        if (wire < 0 || (*error = connect_whole(wire, *one)) == 0) continue;
+        raw::close(wire);
+        wire = -1;
+    }
+    freeaddrinfo(found);
+    if (wire < 0) return -1;
+    *error = 0;
+    const int now = 1;
+    setsockopt(wire, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
+    return wire;
+}
+
+// The key that the launcher gave to all processes of the run, as bytes.
+std::string run_key() {
+    const char* const text = getenv("WILKINS_FILES_KEY");
+    std::string key;
+    for (const char* at = text != nullptr ? text : ""; at[0] != 0 && at[1] != 0; at += 2) {
+        const char digits[] = {at[0], at[1], 0};
+        key.push_back(static_cast<char>(strtol(digits, nullptr, 16)));
+    }
+    return key;
+}
+
+}  // namespace
+
+const char* served_at() {
+    const char* const where = getenv("WILKINS_FILES");
+    return where != nullptr ? where : "";
+}
+
+std::unique_ptr<FarFile> FarFile::greet(const char* where, const far::Hello& hello, far::Opened* opened, int* error) {
+    const std::string place = where;
+    const size_t colon = place.rfind(':');
+    if (colon == std::string::npos) {
+        *error = EHOSTUNREACH;
+        return nullptr;
+    }
+    const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
+    if (wire < 0) return nullptr;
+    std::unique_ptr<FarFile> file(new FarFile(wire, hello.use, where));
+    file->unsent_ = run_key() + std::string(reinterpret_cast<const char*>(&hello), sizeof(hello));
+    file->push();
+    *error = file->receive(opened, sizeof(*opened)) ? static_cast<int>(opened->error) : file->error_;
+    return *error == 0 ? std::move(file) : nullptr;
+}
+
+std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, Use use, const char* name, const char* address, int* error) {
+    far::Hello hello{};
+    hello.token = token;
+    hello.use = use;
+    strncpy(hello.name, name, sizeof(hello.name) - 1);
+    strncpy(hello.address, address, sizeof(hello.address) - 1);
+    far::Opened opened{};
+    std::unique_ptr<FarFile> file = greet(where, hello, &opened, error);
+    if (!file) return nullptr;
+    file->token_ = opened.token;
+    int unkept = 0;
+    if (opened.number != 0 && (file->part_ = Part::open(where, opened.token.slot, true, &unkept)) != nullptr) {
+        file->number_ = opened.number;
+        file->part_->begin(opened.token.stamp, address);
+    }
+    return file;
+}
+
+Held FarFile::ask_of_folder(const char* where, const char* folder, bool deep) {
+    far::Hello hello{};
+    hello.token.slot = deep ? 1 : 0;
+    hello.use = Use::ask;
+    strncpy(hello.name, folder, sizeof(hello.name) - 1);
+    far::Opened opened{};
+    int error = 0;
+    if (greet(where, hello, &opened, &error)) return static_cast<Held>(opened.number);
+    const bool later = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;  // of this process's or host's own
+    return later ? Held::not_yet : Held::no;
+}
+
+FarFile::~FarFile() { raw::close(wire_); }
+
+void FarFile::fail(int error) {
+    if (error_ == 0) error_ = error;
+    unsent_.clear();
+    asked_.clear();
+}
+
+void FarFile::push() {
+    size_t sent = 0;
+    while (sent < unsent_.size() && error_ == 0) {
+        const ssize_t count = ::send(wire_, unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL);
+        if (count > 0) sent += static_cast<size_t>(count);
+        else if (errno != EINTR) fail(errno);
+    }
+    unsent_.clear();
+}
+
+void FarFile::send(uint32_t what, int32_t kind, uint64_t place, uint64_t length, const void* bytes, size_t count) {
+    const far::Request request = {what, kind, place, length};
+    unsent_.append(reinterpret_cast<const char*>(&request), sizeof(request));
+    if (count >= kUnsent) {
+        push();
+        const auto* at = static_cast<const char*>(bytes);
+        while (count > 0 && error_ == 0) {
+            const ssize_t sent = ::send(wire_, at, count, MSG_NOSIGNAL);
+            if (sent > 0) {
+                at += sent;
+                count -= static_cast<size_t>(sent);
+            } else if (errno != EINTR) {
+                fail(errno);
+            }
+        }
+        return;
+    }
+    if (count > 0) unsent_.append(static_cast<const char*>(bytes), count);
+    if (unsent_.size() >= kUnsent) push();
+}
+
+bool FarFile::receive(Pieces pieces) {
+    while (!pieces.done() && error_ == 0) {
+        msghdr message = *pieces.next(UINT64_MAX);
+        const ssize_t count = recvmsg(wire_, &message, 0);
+        if (count > 0) pieces.advance(static_cast<uint64_t>(count));
+        else if (count == 0) fail(ECONNRESET);
+        else if (errno != EINTR) fail(errno);
+    }
+    return error_ == 0;
+}
+
+bool FarFile::receive(void* memory, size_t length) {
+    Pieces pieces;
+    pieces.add(memory, length);
+    return receive(std::move(pieces));
+}
+
+int FarFile::answer(uint64_t* value) {
+    far::Answer answer{};
+    if (!receive(&answer, sizeof(answer))) return error_;
+    *value = answer.value;
+    return static_cast<int>(answer.error);
+}
+
+void FarFile::collect() {
+    push();
+    const std::vector<Asked> asked = std::move(asked_);
+    asked_.clear();
+    std::vector<Elsewhere> elsewhere;
+    for (const Asked& one : asked) {
+        uint64_t runs = 0;
+        if (const int error = answer(&runs)) {
+            fail(error);
+            return;
+        }
+        if (!collect_one(one, runs, &elsewhere)) return;
+    }
+    if (!elsewhere.empty()) read_elsewhere(elsewhere);
+}
+
+// The answer to one that was asked for. False: the connection is broken.
+bool FarFile::collect_one(const Asked& asked, uint64_t count, std::vector<Elsewhere>* elsewhere) {
+    if (count == 0) return receive(asked.memory, asked.length);
+    if (count > asked.length) {
+        fail(EPROTO);
+        return false;
+    }
+    std::vector<homes::Run> runs(count);
+    if (!receive(runs.data(), count * sizeof(homes::Run))) return false;
+    const uint64_t last = asked.place + asked.length;
+    for (uint64_t at = asked.place, k = 0; k < count; at = runs[k++].end) {
+        if (runs[k].end <= at || runs[k].end > last) {
+            fail(EPROTO);
+            return false;
+        }
+        const size_t length = runs[k].end - at;
+        unsigned char* const memory = asked.memory + (at - asked.place);
+        if (runs[k].host == homes::kHere) {
+            if (!receive(memory, length)) return false;
+        } else if (runs[k].host == number_) {
+            memcpy(memory, part_->bytes() + at, length);
+        } else {
+            elsewhere->push_back({{at, memory, length}, runs[k].host});
+        }
+    }
+    return true;
+}
+
+FarFile* FarFile::other(uint64_t host) {
+    std::unique_ptr<FarFile>& file = others_[host];
+    if (file) return file.get();
+    char address[kAddressMax] = {};
+    uint64_t nothing = 0;
+    send(far::host, static_cast<int32_t>(host), 0, 0, nullptr, 0);
+    push();
+    int error = answer(&nothing);
+    if (error == 0 && receive(address, sizeof(address))) file = open(address, token_, Use::part, "", where_.c_str(), &error);
+    if (!file) fail(error != 0 ? error : EPROTO);
+    return file.get();
+}
+
+void FarFile::read_elsewhere(const std::vector<Elsewhere>& pieces) {
+    for (const Elsewhere& piece : pieces) {
+        FarFile* const from = other(piece.host);
+        if (from == nullptr) return;
+        from->read(piece.bytes.place, piece.bytes.memory, piece.bytes.length);
+    }
+    for (const auto& [host, from] : others_)
+        if (const int error = from->settle()) fail(error);
+}
+
+// Of bytes that are written, keeps those on this host; false: it has no memory for them.
+bool FarFile::keep(uint64_t begin, uint64_t end, const unsigned char* bytes) {
+    if (part_->hold(begin, end) != 0) return false;
+    memcpy(part_->bytes() + begin, bytes, end - begin);
+    send(far::put, 0, begin, end - begin, nullptr, 0);
+    return true;
+}
+
+void FarFile::write(uint64_t place, const void* memory, size_t length) {
+    if (error_ != 0) return;
+    if (!asked_.empty()) collect();
+    writes_ = true;
+    const auto* const bytes = static_cast<const unsigned char*>(memory);
+    const uint64_t last = place + length;
+    const uint64_t begin = (place + homes::kSector - 1) / homes::kSector * homes::kSector, end = last / homes::kSector * homes::kSector;
+    if (part_ == nullptr || end < begin + kWorthKeeping || !keep(begin, end, bytes + (begin - place))) {
+        send(far::write, 0, place, length, bytes, length);
+        return;
+    }
+    if (begin > place) send(far::write, 0, place, begin - place, bytes, begin - place);
+    if (last > end) send(far::write, 0, end, last - end, bytes + (end - place), last - end);
+}
+
+void FarFile::read(uint64_t place, void* memory, size_t length) {
+    if (error_ != 0) return;
+    send(far::read, 0, place, length, nullptr, 0);
+    asked_.push_back({place, static_cast<unsigned char*>(memory), length});
+    if (asked_.size() == kMostAsked) collect();
+}
+
+void FarFile::gather(std::vector<ByteRange> ranges, unsigned char* memory) {
+    if (error_ != 0 || ranges.empty()) return;
+    send(far::gather, 0, 0, ranges.size(), ranges.data(), ranges.size() * sizeof(ByteRange));
+    push();
+    gathered_ = std::move(ranges);
+    gathers_to_ = memory;
+}
+
+void FarFile::collect_gathered() {
+    const std::vector<ByteRange> ranges = std::move(gathered_);
+    gathered_.clear();
+    uint64_t nothing = 0;
+    if (const int error = answer(&nothing)) {
+        fail(error);
+        return;
+    }
+    Pieces pieces;
+    for (const ByteRange& range : ranges) pieces.add(gathers_to_ + range.begin, range.end - range.begin);
+    receive(std::move(pieces));
+}
+
+int FarFile::settle() {
+    if (!gathered_.empty()) collect_gathered();
+    if (!asked_.empty()) collect();
+    if (writes_ && error_ == 0) {
+        uint64_t nothing = 0;
+        send(far::settle, 0, 0, 0, nullptr, 0);
+        push();
+        const int error = answer(&nothing);
+        if (error != 0) fail(error);
+    }
+    writes_ = false;
+    return error_;
+}
+
+int FarFile::ask(uint32_t what, int32_t kind, uint64_t length, uint64_t* value) {
+    if (const int error = settle()) return error;
+    send(what, kind, 0, length, nullptr, 0);
+    push();
+    return answer(value);
+}
+
+int FarFile::eof(uint64_t* size) { return ask(far::eof, 0, 0, size); }
+
+int FarFile::lock(short kind) {
+    uint64_t nothing = 0;
+    return ask(far::lock, kind, 0, &nothing);
+}
+
+int FarFile::set_eof(uint64_t size) {
+    uint64_t nothing = 0;
+    return ask(far::cut, 0, size, &nothing);
+}
+
+int FarFile::publish() {
+    uint64_t nothing = 0;
+    return ask(far::publish, 0, 0, &nothing);
+}
+
+int FarFile::close() {
+    uint64_t nothing = 0;
+    return ask(far::close, 0, 0, &nothing);
+}
+
+}  // namespace wilkins

@@ -1,0 +1,115 @@
+// A step whose arena is on another host, on which a rank of the same task has opened it for all: by a connection for each open file to that host's
+// server of files. What is written stays on the rank's own host, in a part (far/part.hpp), and the server is told so; but short pieces
+// go to the arena. What is read comes from where it was written last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/pieces.hpp"
+#include "board/step_token.hpp"
+#include "far/part.hpp"
+
+namespace wilkins {
+
+// Where this process's host serves the files of the process's task to ranks on other hosts: `address:port`; empty if all run here.
+const char* served_at();
+
+// What a step on another host is opened for.
+enum class Use : int32_t {
+    read,   // by another rank of the task that has it open
+    write,  // likewise
+    bring,  // to read of it what is absent elsewhere (see steps/lent.hpp)
+    part,   // to read what ranks there have written of a step on another host
+    keep,   // so that it stays meanwhile
+    ask,    // no step: whether files of the server's in-port are in a folder
+};
+
+namespace far {
+struct Hello;
+struct Opened;
+}  // namespace far
+
+// Does an in-port hold in a folder? Not yet, if a producer may still begin its first file there.
+enum class Held : uint64_t { no, not_yet, yes };
+
+class FarFile {
+public:
+    // Connects to the server at `where`; the token's slot -1: for the task's own file of that name. `address`: to write, where this host's own server
+    // is; of a part, where that of the host is on which the step was made. nullptr, with an errno, if that cannot be.
+    static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, Use use, const char* name, const char* address, int* error);
+    // What the server at `where` knows of a folder (see names/places.hpp). Held::no if it does not answer: then no file comes from there.
+    // Held::not_yet if it could not be asked now.
+    static Held ask_of_folder(const char* where, const char* folder, bool deep);
+    bool writable() const { return use_ == Use::write; }
+    int wire() const { return wire_; }
+    const char* where() const { return where_.c_str(); }
+    const StepToken& token() const { return token_; }
+    ~FarFile();
+    FarFile(const FarFile&) = delete;
+    FarFile& operator=(const FarFile&) = delete;
+
+    // These may be under way until `settle`; so `memory` has to stay.
+    void write(uint64_t place, const void* memory, size_t length);
+    void read(uint64_t place, void* memory, size_t length);
+    // Reads ranges, each to its place in a file that begins at `memory`, by one question.
+    void gather(std::vector<ByteRange> ranges, unsigned char* memory);
+    // All is done that was asked for. Returns the first errno since the last time.
+    int settle();
+
+    // Each returns an errno. `kind`: as fcntl has it.
+    int eof(uint64_t* size);
+    int lock(short kind);
+    int set_eof(uint64_t size);
+    int publish();
+    // The server lets go of the step.
+    int close();
+
+private:
+    // Connects, and says what for. nullptr, with an errno, if that cannot be.
+    static std::unique_ptr<FarFile> greet(const char* where, const far::Hello& hello, far::Opened* opened, int* error);
+    FarFile(int wire, Use use, const char* where) : wire_(wire), use_(use), where_(where) {}
+    int ask(uint32_t what, int32_t kind, uint64_t length, uint64_t* value);
+    struct Asked {
+        uint64_t place;
+        unsigned char* memory;
+        size_t length;
+    };
+    // Of those, bytes that another host has.
+    struct Elsewhere {
+        Asked bytes;
+        uint64_t host;
+    };
+    bool keep(uint64_t begin, uint64_t end, const unsigned char* bytes);
+    bool collect_one(const Asked& asked, uint64_t runs, std::vector<Elsewhere>* elsewhere);
+    void read_elsewhere(const std::vector<Elsewhere>& pieces);
+    FarFile* other(uint64_t host);
+    void send(uint32_t what, int32_t kind, uint64_t place, uint64_t length, const void* bytes, size_t count);
+    void push();
+    void collect();
+    void collect_gathered();
+    int answer(uint64_t* value);
+    bool receive(Pieces pieces);
+    bool receive(void* memory, size_t length);
+    void fail(int error);
+
+    int wire_;
+    Use use_;
+    std::string where_;
+    StepToken token_{};
+    uint64_t number_ = 0;   // of this host, among those that have bytes of the step; 0: it may have none
+    Part* part_ = nullptr;  // in which it has them
+    std::map<uint64_t, std::unique_ptr<FarFile>> others_;  // by number
+    int error_ = 0;
+    bool writes_ = false;       // some have not been answered for
+    std::string unsent_;
+    std::vector<Asked> asked_;  // reads on their way
+    std::vector<ByteRange> gathered_;  // likewise
+    unsigned char* gathers_to_ = nullptr;
+};
+
+}  // namespace wilkins

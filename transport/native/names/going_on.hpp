@@ -1,0 +1,21 @@
+// Whether a program goes on after it has asked in vain for a step (queue/vain_opens.hpp).
+#pragma once
+
+#include "board/process.hpp"
+#include "queue/vain_opens.hpp"
+
+namespace wilkins {
+
+// This process, to say who has asked for a step in vain.
+queue::Asker asker();
+
+// It goes on, if it has: with a step, or with a file that it writes. Call with the lock held.
+void note_went_on(const Process& p, WentOn how, const char* to);
+
+// The program has opened a file of the disk for writing: if it fails, that is not since its input has ended.
+void note_written(const char* name);
+
+// Has this task's program, in what it asked for last, met the end of a stream as a loop does?
+bool met_end();
+
+}  // namespace wilkins
