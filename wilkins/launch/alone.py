@@ -7,12 +7,11 @@ import time
 from pathlib import Path
 
 from wilkins.errors import ResourceError
+from wilkins.launch.begin import begin_run, brief
 from wilkins.launch.options import Ended, RunOptions, going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
-from wilkins.launch.programs.folders import make_folders
 from wilkins.launch.programs.guard import VARIABLE, Guard, end_members
-from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.programs.output import Log, Terminal, tell_left
 from wilkins.launch.programs.process import Program
 from wilkins.launch.records import stepsizes, summary
@@ -20,13 +19,10 @@ from wilkins.launch.records.conclude import conclude
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import BoardPorts, create_board
-from wilkins.launch.watch.leftfiles import tell_left_files
-from wilkins.launch.watch.links import tell_links
 from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.supervise import Supervisor, WholeRun
-from wilkins.launch.watch.taskrun import Ends, TaskRun
-from wilkins.launch.watch.tracing import TaskTrace
+from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.plan.cores import cores, crowded
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.terminal import streams
@@ -43,9 +39,7 @@ def run(plan: Plan, options: RunOptions) -> Ended:
         raise ResourceError("\n".join(plan.lacking))
     sweep()
     sizes = stepsizes.of_run_before(plan)
-    records = RunDirectory.create(plan, options.run_dir, options.resumption)
-    make_folders(plan)
-    run_hooks(plan)
+    records = begin_run(plan, options)
     terminal = Terminal([task.name for task in plan.tasks], quiet=options.quiet)
     for note in (*plan.notes, *crowded(plan, cores())):
         terminal.say(note)
@@ -53,8 +47,7 @@ def run(plan: Plan, options: RunOptions) -> Ended:
         board = create_board(plan, records.layer_log, records.trace, can_resume=plan.can_resume)
         try:
             stepsizes.make_ready(plan, board, sizes)
-            tell_left_files(plan, board, records.path)
-            tell_links(plan, board)
+            brief(board, plan, records.path)
             return _run(plan, options, records, terminal, board, guard)
         except KeyboardInterrupt:  # outside the time in which signals are events
             return Ended(128 + signal.SIGINT, records.path)
@@ -70,22 +63,11 @@ def _run(
     started = time.monotonic()
     shares_cores = sum(task.nprocs for task in plan.tasks) > cores()
     start = Start(board, ports, guard.token, records, can_resume=plan.can_resume, shares_cores=shares_cores)
+    back = going_back(options.go_back, plan, records, None, records.trace)
     crew = [
-        TaskRun(
-            task,
-            board,
-            ports,
-            Log(task.name, records.log_path(task.name), terminal),
-            start,
-            Ends(board),
-            TaskTrace(board, task.index),
-            go_back=going_back(options.go_back, plan, records, None, records.trace),
-        )
+        TaskRun(task, board, ports, Log(task.name, records.log_path(task.name), terminal), start, go_back=back)
         for task in plan.tasks
     ]
-    for task in plan.tasks:
-        if task.after:
-            board.task_follows(task.index)
     polls = Polls(plan)
     supervisor = Supervisor(
         crew,

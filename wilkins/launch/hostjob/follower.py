@@ -8,17 +8,14 @@ import selectors
 import signal
 import socket
 import struct
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts.control import Control
-from wilkins.launch.job import bystander
-from wilkins.launch.programs import environment as env
+from wilkins.launch.job.programs import Bystander, RankProgram
 from wilkins.launch.programs import process
-from wilkins.launch.programs.guard import VARIABLE
 from wilkins.launch.programs.output import Log, Stream, Terminal
 from wilkins.launch.programs.process import GRACE, Program
 from wilkins.launch.programs.signals import Signals
@@ -63,7 +60,7 @@ class Follower:
         self._selector = selectors.DefaultSelector()
         self._program: Program | None = None
         self._log: Log | None = None
-        self._asleep = -1
+        self._bystander: Bystander | None = None
         self._told_over = True
         self._ranks: tuple[Path, int] = Path(), 0
         self._kill_at = float("inf")
@@ -112,7 +109,8 @@ class Follower:
             elif "stand" in message:
                 self._stand(message["stand"], message["token"])
             elif "wake" in message:
-                self._wake()
+                if self._bystander is not None:
+                    self._bystander.wake()
             elif "stop" in message:
                 self._stop(GRACE)
             elif "leave" in message:
@@ -122,13 +120,12 @@ class Follower:
         self._ranks = Path(told["ranks"]), told["place"]
         label = told["label"]
         self._log = Log(label, Path(told["log"]), Terminal([label, told["widest"]], quiet=told["quiet"], colours=False))
-        environment = env.merged({**os.environ, **told["world"]}, told["own"], told["layer"])
-        stdin = Path(told["stdin"]) if told["stdin"] else None
+        program = RankProgram(**told["program"])
         try:
-            self._program = process.start(told["words"], environment, Path(told["cwd"]), stdin, env.job_descriptors())
+            self._program = program.start()
         except OSError as error:
             about = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
-            self._tell(say=f"{label}: cannot start {told['words'][0]}: {about}")
+            self._tell(say=f"{label}: cannot start {program.words[0]}: {about}")
             self._tell(over=127)
             self._tell(gone=127)
             return
@@ -140,17 +137,8 @@ class Follower:
         if library is None:
             self._tell(gone=0)
             return
-        reader, self._asleep = os.pipe()
-        words = [sys.executable, "-I", "-S", bystander.__file__, library]
-        source = Path(f"/proc/self/fd/{reader}")
-        environment = {**os.environ, VARIABLE: token}
-        self._program = process.start(words, environment, Path("/"), source, env.job_descriptors(), capture=False)
-        os.close(reader)
-
-    def _wake(self) -> None:
-        if self._asleep >= 0:
-            os.close(self._asleep)
-            self._asleep = -1
+        self._bystander = Bystander(library, token)
+        self._program = self._bystander.program
 
     def _stop(self, grace: float) -> None:
         if self._log is not None:

@@ -16,6 +16,7 @@ from wilkins.launch.hostjob import meeting
 from wilkins.launch.hostjob.ranks import Ranks
 from wilkins.launch.hosts.control import BEAT, Control
 from wilkins.launch.hosts.keeper import Keeper, Spanning
+from wilkins.launch.job.programs import Worlds
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE
@@ -29,6 +30,7 @@ from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part, leads, spans
 from wilkins.transport import far_files
 from wilkins.transport.board import Board, BoardHeldError
+from wilkins.values import asdict
 
 _VERDICT_WITHIN = 30.0
 """Seconds after the end of a host's part within which the head says what all exit with."""
@@ -40,6 +42,7 @@ class _World(Spanning):
     def __init__(self, plan: Plan, part: Part, run: Path, told: dict[str, Any], ranks: Ranks) -> None:
         super().__init__(plan, part, run, told["key"])
         self._told = told
+        self._worlds = Worlds(told["ports"], told["libraries"], told["bystander"])
         self._ranks = ranks
         self._layers: dict[int, dict[str, str]] = {}
         self._started: set[int] = set()
@@ -55,7 +58,7 @@ class _World(Spanning):
         for place, task in self.whole.items():
             if not env.joins_world(task):
                 for number in self.numbers(place):
-                    self._ranks.tell(number, stand=self._told["bystander"], token=token)
+                    self._ranks.tell(number, stand=self._worlds.bystander, token=token)
 
     def family(self) -> list[int]:
         return [*process.descendants(os.getpid()), *process.members(VARIABLE, self._token)]
@@ -90,28 +93,19 @@ class _World(Spanning):
         """What a rank's launcher is told to start."""
         whole = self.whole[task.index]
         rank = self._part.first_ranks[task.index] + place
-        port = self._told["ports"][str(whole.index)]
-        world = env.world_variables(whole.nprocs, rank=rank, local_rank=place, port=port)
-        if spans(whole):
-            world["MASTER_ADDR"] = self._plan.hosts[leads(whole)].name
         layer = {**self._layers.get(task.index, {}), **self._board.environment(task.index, place)}
-        layer["WILKINS_WORLD"] = f"{whole.first_rank}:{whole.first_rank + whole.nprocs - 1}"
-        layer["WILKINS_JOB"] = str(self._board.path)
-        layer[far_files.KEY] = self._key
-        if library := self._told["libraries"].get(str(whole.index)):
-            layer["WILKINS_MPI"] = library
+        host = {"host": self._plan.hosts[leads(whole)].name} if spans(whole) else {}
+        own, run = self.own_variables(whole), self._board.path
+        program = self._worlds.program(
+            whole, (rank, place), run, self._token, own, {**layer, far_files.KEY: self._key}, **host
+        )
         return {
-            "words": env.program_words(whole, None),
-            "world": {**world, **env.window_variables(self._board.path, task), VARIABLE: self._token},
-            "own": self.own_variables(whole),
-            "layer": layer,
-            "cwd": str(whole.cwd),
-            "stdin": str(whole.stdin) if whole.stdin else "",
+            "program": asdict(program),
             "label": f"{whole.name}:{rank}",
             "widest": self._told["widest"],
             "quiet": self._told["quiet"],
             "log": str(self.log_path(task.index, place)),
-            "ranks": str(self._board.path / "ranks"),
+            "ranks": str(run / "ranks"),
             "place": whole.first_rank + place,
         }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from wilkins.launch.hostjob.meeting import Joined, Meeting
 from wilkins.launch.hosts import head
 from wilkins.launch.hosts.head import Head, Host
 from wilkins.launch.job.jobrank import labels
-from wilkins.launch.job.planned import Planner, planned_for, world_libraries
+from wilkins.launch.job.planned import Planner, planned_for, worlds_of
 from wilkins.launch.job.rank import Rank
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs import environment as env
@@ -21,6 +20,7 @@ from wilkins.plan.placing import as_launched
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
 from wilkins.terminal.reporting import report
+from wilkins.values import asdict, replace
 
 LEAVE_AFTER = 0.4
 """Seconds from the verdict, in which all hosts hear of it, to the moment at which all ranks leave together."""
@@ -114,17 +114,11 @@ def lead(path: Path, options: RunOptions, make: Planner, here: Rank, where: Path
 
 def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequence[Joined]) -> int:
     planned = planned_for(path, make, here)
-    libraries = world_libraries(planned.plan)
+    worlds = worlds_of(planned.plan)
     names = _distinct([joined.name for joined in hosts])
     plan = as_launched(planned.plan, [(name, joined.ranks) for name, joined in zip(names, hosts, strict=True)])
     widest = max((label for task in plan.tasks for label in labels(task)), key=len)
-    more = {
-        "quiet": options.quiet,
-        "widest": widest,
-        "ports": {str(task.index): env.free_port() for task in plan.tasks if env.joins_world(task)},
-        "libraries": {str(index): str(library) for index, (library, linked) in libraries.items() if not linked},
-        "bystander": next((str(library) for library, _ in libraries.values()), None),
-    }
+    more = {"quiet": options.quiet, "widest": widest, **asdict(worlds)}
     options = replace(options, resumption=planned.record)
     return head.run(plan, options, partial(JobHead, hosts, more), [widest]).code
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from wilkins.errors import ResourceError, count_of
+from wilkins.launch.begin import begin_run
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.clashes import clashes
 from wilkins.launch.hosts.clocks import Clock, compared
@@ -27,8 +28,6 @@ from wilkins.launch.hosts.reach import address, remote
 from wilkins.launch.hosts.spoken import spoken
 from wilkins.launch.options import Ended, RunOptions
 from wilkins.launch.programs.environment import user_environment
-from wilkins.launch.programs.folders import make_folders
-from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.programs.process import GRACE
 from wilkins.launch.programs.signals import Signals
@@ -106,10 +105,8 @@ def run(
         WilkinsError: the run could not be set up.
     """
     found = parts(plan)
-    records = RunDirectory.create(plan, options.run_dir, options.resumption)
+    records = begin_run(plan, options)
     (records.path / "hosts").mkdir()
-    make_folders(plan)
-    run_hooks(plan)
     terminal = Terminal([*(task.name for task in plan.tasks), *labels], quiet=options.quiet)
     for note in plan.notes:
         terminal.say(note)

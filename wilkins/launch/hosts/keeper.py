@@ -16,6 +16,7 @@ from typing import Any
 
 from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
+from wilkins.launch.begin import brief
 from wilkins.launch.hosts import reach, span
 from wilkins.launch.hosts.asks import Asks
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
@@ -32,13 +33,10 @@ from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import old_names
 from wilkins.launch.watch.boardmap import BoardPorts, create_board
 from wilkins.launch.watch.decide import Exit
-from wilkins.launch.watch.leftfiles import tell_left_files
-from wilkins.launch.watch.links import tell_links
 from wilkins.launch.watch.saidonce import last_report
 from wilkins.launch.watch.stopping import Stop
 from wilkins.launch.watch.supervise import Supervisor, WholeRun
 from wilkins.launch.watch.taskrun import Ends, TaskRun
-from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part, Relay, leads, parts, spans
@@ -177,8 +175,8 @@ class Spanning:
         if not self.leads(task.index):
             return self.stand_in(task)
         base = {**env.MPIEXEC_DEFAULTS, **env.user_environment(), **env.started_env(whole, None)}
-        world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port())
-        world["MASTER_ADDR"] = self._plan.hosts[self._part.host].name
+        host = self._plan.hosts[self._part.host].name
+        world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port(), host=host)
         words = span.mpi_words(self._plan, whole, self._run, world, span.write_reach(self._run, self._name))
         return process.start(words, base, whole.cwd, whole.stdin)
 
@@ -340,13 +338,8 @@ class Keeper:
             can_resume = self._plan.can_resume
             board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
             try:
-                tell_left_files(plan, board, self.run)
-                tell_links(plan, board)
+                brief(board, plan, self.run, self._elsewhere.all_here)
                 crew = self._crew(board, guard.token, addresses, terminal)
-                for task in plan.tasks:
-                    # (Of hosts that bring about what it waits for, the board knows nothing.)
-                    if task.after and self._elsewhere.all_here(task.index):
-                        board.task_follows(task.index)
                 self._board = board
                 self._supervisor = Supervisor(
                     crew,
@@ -380,18 +373,9 @@ class Keeper:
         start.spanning = self._spanning
         self._spanning.serve(board, ports, token, addresses)
         ends = _Ends(board, self._spanning, self._control)
-        goes_back = going_back(self._go_back, self._plan, self._of_run, self.part, self.records.trace)
+        back = going_back(self._go_back, self._plan, self._of_run, self.part, self.records.trace)
         return [
-            TaskRun(
-                task,
-                board,
-                ports,
-                self._log(task, terminal),
-                start,
-                ends,
-                TaskTrace(board, task.index),
-                go_back=goes_back,
-            )
+            TaskRun(task, board, ports, self._log(task, terminal), start, ends=ends, go_back=back)
             for task in plan.tasks
         ]
 

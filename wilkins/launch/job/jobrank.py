@@ -8,21 +8,19 @@ starts and watches as `wilkins run` alone would. The task's other ranks stand by
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from wilkins.launch.alone import Start, end_of
-from wilkins.launch.job import bystander
 from wilkins.launch.job.beside import Beside
+from wilkins.launch.job.programs import Bystander, Worlds, end_rank
 from wilkins.launch.job.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
 from wilkins.launch.options import going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
-from wilkins.launch.programs.guard import VARIABLE, Guard
+from wilkins.launch.programs.guard import Guard
 from wilkins.launch.programs.output import Log, Terminal
 from wilkins.launch.programs.process import Program
 from wilkins.launch.records.rundir import RunDirectory
@@ -38,6 +36,7 @@ from wilkins.launch.watch.taskrun import Ends, GoBack, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.transport.board import Board, BoardHeldError
+from wilkins.values import asdict, dataclass, replace
 
 _TURN = 0.05
 _LOOK = 1.0
@@ -46,19 +45,13 @@ _FAILURES = ("failed", "untouched")
 
 
 @dataclass(frozen=True, slots=True)
-class JobSetting:
+class JobSetting(Worlds):
     """What the first rank decided for all."""
 
     records: str
     """The run directory."""
     quiet: bool
     timeout: float | None
-    master_ports: dict[str, int]
-    """By task index."""
-    mpi_libraries: dict[str, str]
-    """By task index, for tasks in the job's world that load MPI by themselves, late or never."""
-    bystander_library: str | None
-    """The MPI library by which the other ranks join the job; None if the program of no task does."""
     go_back: str
     """See `RunOptions`."""
 
@@ -91,12 +84,13 @@ class JobRank:
         self._leads = meeting.rank == 0
         self._rank = meeting.rank - self._task.first_rank
         self._world_ranks = [
-            rank for other in plan.tasks if env.joins_world(other) for rank in range(other.first_rank, _end_rank(other))
+            rank for other in plan.tasks if env.joins_world(other) for rank in range(other.first_rank, end_rank(other))
         ]
         shown = [label for item in plan.tasks for label in labels(item)]
         self.terminal = Terminal(shown, quiet=setting.quiet, colours=False)
         self._records = RunDirectory(Path(setting.records))
         self._ports = BoardPorts(plan)
+        self._start_apart = Start(board, self._ports, guard.token, self._records, can_resume=plan.can_resume)
         # Where each rank has a program, the first rank's launcher says what the ends of all of them mean.
         self._judges = meets_at_start(self._task) and self._rank == 0
         self._lost = False
@@ -114,13 +108,11 @@ class JobRank:
             polls=None if env.joins_world(self._task) or self._task.nprocs > 1 else polls,
             others=self._beside,
         )
-        self._coupled = bool(self._ports.of(self._task.index))
         self._told = False
         self._starter = os.getppid()
         self._look_at = 0.0
         self._results_by = float("inf")
-        self._bystander: Program | None = None
-        self._asleep = -1
+        self._bystander: Bystander | None = None
 
     @property
     def stopped(self) -> Stop | None:
@@ -131,8 +123,8 @@ class JobRank:
         """Run this rank to the end of the whole job; its exit code (for the first rank: of its own part)."""
         if not env.joins_world(self._task):
             self._meeting.mark(OVER)
-            if self._setting.bystander_library:
-                self._start_bystander(self._setting.bystander_library)
+            if self._setting.bystander:
+                self._bystander = Bystander(self._setting.bystander, self._token)
         try:
             code = self._supervisor.run(self._turn)
         finally:
@@ -147,10 +139,13 @@ class JobRank:
             return [self._run_apart()] if self._rank == 0 else []
         rank = None if task.nprocs == 1 else self._rank
         log = Log(_label(task, self._rank), self._records.log_path(task.name, rank), self.terminal)
-        ends = Ends(self._board) if rank is None else _CountedEnds(self._board, self._meeting)
-        trace = TaskTrace(self._board, task.index, -1 if rank is None else rank)
-        once, back = rank is not None, self._going_back()
-        return [TaskRun(task, self._board, self._ports, log, self._start, ends, trace, once=once, go_back=back)]
+        back = self._going_back()
+        if rank is None:
+            return [TaskRun(task, self._board, self._ports, log, self._start, go_back=back)]
+        ends, trace = _CountedEnds(self._board, self._meeting), TaskTrace(self._board, task.index, rank)
+        return [
+            TaskRun(task, self._board, self._ports, log, self._start, ends=ends, trace=trace, once=True, go_back=back)
+        ]
 
     def _whole_run(self) -> WholeRun | None:
         """The first rank's launcher looks after it."""
@@ -163,64 +158,34 @@ class JobRank:
 
     def _run_apart(self, starts: int = 0, *, listed: bool = False) -> TaskRun:
         """The task as an MPI job of its own, at every start after so many; `listed`: the last had listed its steps."""
-        task, board = self._task, self._board
+        task = self._task
         return TaskRun(
             task,
-            board,
+            self._board,
             self._ports,
             Log(task.name, self._records.log_path(task.name), self.terminal),
-            Start(board, self._ports, self._token, self._records, can_resume=self.plan.can_resume),
-            Ends(board),
-            TaskTrace(board, task.index),
+            self._start_apart,
             starts=starts,
             listed=listed,
             go_back=self._going_back(),
         )
 
     def _start(self, task: TaskPlan, filename: str | None) -> Program:
-        port = self._setting.master_ports[str(task.index)]
-        world = env.world_variables(task.nprocs, rank=self._rank, local_rank=self._rank, port=port)
-        layer = self._board.environment(task.index, self._rank)
+        if not env.joins_world(task):
+            return self._start_apart(task, filename)
         own = env.started_env(task, self._records.points_path(task.name) if self.plan.can_resume else None)
-        if task.kind == "plain":
-            layer = layer if self._coupled else {}
-            base = {**env.user_environment(), **world, VARIABLE: self._token}
-            return process.start(env.program_words(task, filename), env.merged(base, own, layer), task.cwd, task.stdin)
-        layer["WILKINS_WORLD"] = f"{task.first_rank}:{_end_rank(task) - 1}"
-        layer["WILKINS_JOB"] = str(self._meeting.path)
-        if library := self._setting.mpi_libraries.get(str(task.index)):
-            layer["WILKINS_MPI"] = library
-        base = {**os.environ, **world, **env.window_variables(self._meeting.path, task), VARIABLE: self._token}
-        words = env.program_words(task, filename)
-        return process.start(words, env.merged(base, own, layer), task.cwd, task.stdin, env.job_descriptors())
-
-    def _start_bystander(self, library: str) -> None:
-        reader, self._asleep = os.pipe()
-        words = [sys.executable, "-I", "-S", bystander.__file__, library]
-        self._bystander = process.start(
-            words,
-            {**os.environ, VARIABLE: self._token},
-            Path("/"),
-            Path(f"/proc/self/fd/{reader}"),
-            env.job_descriptors(),
-            capture=False,
-        )
-        os.close(reader)
-
-    def _wake_bystander(self) -> None:
-        if self._asleep >= 0:
-            os.close(self._asleep)
-            self._asleep = -1
+        layer, ranks = self._board.environment(task.index, self._rank), (self._rank, self._rank)
+        return self._setting.program(task, ranks, self._meeting.path, self._token, own, layer).start()
 
     def _end_bystander(self) -> None:
         """Let the stand-in finalise MPI, which waits for the other ranks; end it if they do not come."""
         if self._bystander is None:
             return
-        self._wake_bystander()
+        self._bystander.wake()
         until = time.monotonic() + (0.0 if self.stopped else _LAST_RESULTS)
-        while not process.reap([self._bystander.pid]):
+        while not process.reap([self._bystander.program.pid]):
             if time.monotonic() > until:
-                process.send([self._bystander.pid], 9)
+                process.send([self._bystander.program.pid], 9)
             time.sleep(0.01)
         self._bystander = None
 
@@ -312,12 +277,12 @@ class JobRank:
         if self._bystander is None:
             return
         if all(ranks[rank] >= OVER for rank in self._world_ranks):
-            self._wake_bystander()
-        if code := process.reap([self._bystander.pid]):
+            self._bystander.wake()
+        if code := process.reap([self._bystander.program.pid]):
             self._bystander = None
             if any(code.values()):
                 self._supervisor.stop(
-                    1, f"{self._task.name}: its rank could not join the MPI job with {self._setting.bystander_library}"
+                    1, f"{self._task.name}: its rank could not join the MPI job with {self._setting.bystander}"
                 )
 
 
@@ -348,7 +313,3 @@ def labels(task: TaskPlan) -> Sequence[str]:
     """All names under which the output of a task's programs is shown, in one job."""
     ranks = [] if task.nprocs == 1 else [_label(task, rank) for rank in range(task.nprocs)]
     return [task.name, *ranks] if task.mpiexec or not ranks else ranks
-
-
-def _end_rank(task: TaskPlan) -> int:
-    return task.first_rank + task.nprocs

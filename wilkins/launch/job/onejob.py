@@ -5,32 +5,28 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError, UsageError
+from wilkins.launch.begin import begin_run, brief
 from wilkins.launch.job.jobrank import JobRank, JobSetting, meets_at_start
 from wilkins.launch.job.leaving import leave_together, refuse
-from wilkins.launch.job.planned import Planner, planned_for, world_libraries
+from wilkins.launch.job.planned import Planner, planned_for, worlds_of
 from wilkins.launch.job.rank import Rank, job_key, this_rank
 from wilkins.launch.job.rendezvous import Rendezvous
 from wilkins.launch.options import RunOptions
-from wilkins.launch.programs import environment as env
-from wilkins.launch.programs.folders import make_folders
 from wilkins.launch.programs.guard import Guard, end_members
-from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.records import stepsizes
 from wilkins.launch.records.conclude import conclude
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import create_board
-from wilkins.launch.watch.leftfiles import tell_left_files
-from wilkins.launch.watch.links import tell_links
 from wilkins.plan import planfile
 from wilkins.plan.cores import crowded
 from wilkins.terminal.reporting import report
 from wilkins.transport.board import Board, sweep
+from wilkins.values import asdict, replace
 
 
 def in_job() -> bool:
@@ -96,29 +92,22 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
         sweep()
         planned = planned_for(path, make, here)
         plan = planned.plan
-        mpi = world_libraries(plan)
+        worlds = worlds_of(plan)
         sizes = stepsizes.of_run_before(plan)
-        records = RunDirectory.create(plan, options.run_dir, planned.record)
-        make_folders(plan)
-        run_hooks(plan)
+        records = begin_run(plan, replace(options, resumption=planned.record))
         board = meeting.make(
             lambda path: create_board(plan, records.layer_log, records.trace, path, can_resume=plan.can_resume)
         )
         stepsizes.make_ready(plan, board, sizes)
-        tell_left_files(plan, board, records.path)
-        tell_links(plan, board)
+        brief(board, plan, records.path)
         setting = JobSetting(
+            **asdict(worlds),
             records=str(records.path),
             quiet=options.quiet,
             timeout=options.timeout,
-            master_ports={str(task.index): env.free_port() for task in plan.tasks},
-            mpi_libraries={str(index): str(library) for index, (library, linked) in mpi.items() if not linked},
-            bystander_library=next((str(library) for library, _ in mpi.values()), None),
             go_back=options.go_back,
         )
         for task in plan.tasks:
-            if task.after:
-                board.task_follows(task.index)
             if meets_at_start(task):
                 board.task_started(task.index)
         meeting.open(asdict(setting))

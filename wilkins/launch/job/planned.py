@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wilkins.errors import ResourceError
+from wilkins.launch.job.programs import Worlds
 from wilkins.launch.job.rank import Rank
 from wilkins.launch.options import Planned
 from wilkins.launch.programs import environment as env
@@ -36,18 +37,24 @@ def _check(plan: Plan, path: Path, here: Rank) -> None:
         raise ResourceError("\n".join(plan.lacking))
 
 
-def world_libraries(plan: Plan) -> dict[int, tuple[Path, bool]]:
-    """By task: the MPI library of each task in the job's world, and whether its executable is linked to it."""
+def worlds_of(plan: Plan) -> Worlds:
+    """What is decided for the tasks in the job's world.
+
+    Raises:
+        ResourceError: it is not known which MPI library one of them uses.
+    """
     from wilkins.launch.job.mpilib import mpi_library
 
-    found: dict[int, tuple[Path, bool]] = {}
-    for task in plan.tasks:
-        if env.joins_world(task):
-            library, linked = mpi_library(task, {**env.user_environment(), **task.env})
-            if library is None:
-                raise ResourceError(
-                    f"{task.origin}: {task.name}: has {task.nprocs} ranks in this MPI job, but no MPI library is found "
-                    f"that {task.executable} uses; run the file without an mpiexec, or this task with nprocs: 1"
-                )
-            found[task.index] = library, linked
-    return found
+    ports, libraries, first = {}, {}, None
+    for task in filter(env.joins_world, plan.tasks):
+        library, linked = mpi_library(task, {**env.user_environment(), **task.env})
+        if library is None:
+            raise ResourceError(
+                f"{task.origin}: {task.name}: has {task.nprocs} ranks in this MPI job, but no MPI library is found "
+                f"that {task.executable} uses; run the file without an mpiexec, or this task with nprocs: 1"
+            )
+        first = first or str(library)
+        ports[str(task.index)] = env.free_port()
+        if not linked:
+            libraries[str(task.index)] = str(library)
+    return Worlds(ports, libraries, first)

@@ -72,9 +72,15 @@ def merged(base: Mapping[str, str], task: Mapping[str, str], layer: Mapping[str,
     return environment
 
 
-def world_variables(size: int, *, rank: int | None, local_rank: int | None, port: int) -> dict[str, str]:
-    """The variables by which a distributed program without MPI (torch's DDP) finds its peers within the task."""
-    variables = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def world_variables(
+    size: int, *, rank: int | None, local_rank: int | None, port: int, host: str = "127.0.0.1"
+) -> dict[str, str]:
+    """The variables by which a distributed program without MPI (torch's DDP) finds its peers within the task.
+
+    Args:
+        host: that of the first rank.
+    """
+    variables = {"WORLD_SIZE": str(size), "MASTER_ADDR": host, "MASTER_PORT": str(port)}
     if rank is not None:
         variables["RANK"] = str(rank)
     if local_rank is not None:

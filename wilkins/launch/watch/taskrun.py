@@ -63,17 +63,18 @@ class TaskRun:
         ports: BoardPorts,
         log: Log,
         start: Starter,
-        ends: Ends,
-        trace: TaskTrace,
         *,
+        ends: Ends | None = None,
+        trace: TaskTrace | None = None,
         once: bool = False,
         starts: int = 0,
         listed: bool = False,
         go_back: GoBack | None = None,
     ) -> None:
-        """`once`: it ends with its first program; whether the task goes on is for others to say. `starts`: how often
-        the task was started before; `listed`: the last time, its program read what it had listed and ended.
-        `go_back`: where it goes on after a failure, if it is to be started again then; None: with what comes next."""
+        """`ends`, `trace`: None for those of a task that has one launcher. `once`: it ends with its first program;
+        whether the task goes on is for others to say. `starts`: how often the task was started before; `listed`: the
+        last time, its program read what it had listed and ended. `go_back`: where it goes on after a failure, if it is
+        to be started again then; None: with what comes next."""
         self.plan = plan
         self.log = log
         self.state: State = "waiting"
@@ -95,8 +96,8 @@ class TaskRun:
         self._in_ports = ports.inward(plan.index)
         self._ports = ports.joined(plan.index)
         self._start = start
-        self._ends = ends
-        self._trace = trace
+        self._ends = ends or Ends(board)
+        self._trace = trace or TaskTrace(board, plan.index)
         self._interval = _FIRST_POLL
         self._takes_filename = takes_filename(plan)
         self._once = once

@@ -1,0 +1,112 @@
+"""What runs on the ranks of a job: their programs, and bystanders for ranks whose task has none in it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from wilkins.launch.job import bystander
+from wilkins.launch.programs import environment as env
+from wilkins.launch.programs import process
+from wilkins.launch.programs.guard import VARIABLE
+from wilkins.launch.programs.process import Program
+from wilkins.plan.plan import TaskPlan
+from wilkins.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RankProgram:
+    """The program of a rank, which its launcher starts."""
+
+    words: list[str]
+    world: dict[str, str]
+    """What it is to know of the job and its task, on top of the launcher's environment."""
+    own: dict[str, str]
+    """The task's own variables."""
+    layer: dict[str, str]
+    cwd: str
+    stdin: str
+    """Empty for none."""
+
+    def start(self) -> Program:
+        """Start it, as a child of this process.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        environment = env.merged({**os.environ, **self.world}, self.own, self.layer)
+        stdin = Path(self.stdin) if self.stdin else None
+        return process.start(self.words, environment, Path(self.cwd), stdin, env.job_descriptors())
+
+
+@dataclass(frozen=True, slots=True)
+class Worlds:
+    """What the first process of a job decides for the MPI programs on all its ranks."""
+
+    ports: dict[str, int]
+    """By task index: where its ranks meet without MPI."""
+    libraries: dict[str, str]
+    """By task index: MPI libraries of programs that load theirs by themselves, late or never."""
+    bystander: str | None
+    """The MPI library by which the other ranks join the job; None if the program of no task does."""
+
+    def program(
+        self,
+        task: TaskPlan,
+        ranks: tuple[int, int],
+        run: Path,
+        token: str,
+        own: dict[str, str],
+        layer: Mapping[str, str],
+        *,
+        host: str = "127.0.0.1",
+    ) -> RankProgram:
+        """That of a rank of a task.
+
+        Args:
+            ranks: its number among those of the task, and among those on its host.
+            run: the run's folder in shared memory.
+            token: of the guard that ends what is left.
+            own: the task's variables.
+            layer: those by which the layer finds the board.
+            host: that of the task's first rank.
+        """
+        rank, local_rank = ranks
+        port = self.ports[str(task.index)]
+        world = env.world_variables(task.nprocs, rank=rank, local_rank=local_rank, port=port, host=host)
+        joins = {"WILKINS_WORLD": f"{task.first_rank}:{end_rank(task) - 1}", "WILKINS_JOB": str(run)}
+        if library := self.libraries.get(str(task.index)):
+            joins["WILKINS_MPI"] = library
+        return RankProgram(
+            env.program_words(task, None),
+            {**world, **env.window_variables(run, task), VARIABLE: token},
+            own,
+            {**layer, **joins},
+            str(task.cwd),
+            str(task.stdin or ""),
+        )
+
+
+class Bystander:
+    """Takes part in the job's start and end of MPI, asleep in between."""
+
+    def __init__(self, library: str, token: str) -> None:
+        """`library`: the MPI library to do so with; `token`: of the guard that ends what is left."""
+        reader, self._asleep = os.pipe()
+        words = [sys.executable, "-I", "-S", bystander.__file__, library]
+        variables, stdin = {**os.environ, VARIABLE: token}, Path(f"/proc/self/fd/{reader}")
+        self.program = process.start(words, variables, Path("/"), stdin, env.job_descriptors(), capture=False)
+        os.close(reader)
+
+    def wake(self) -> None:
+        """Let it end MPI, which waits for the other ranks."""
+        if self._asleep >= 0:
+            os.close(self._asleep)
+            self._asleep = -1
+
+
+def end_rank(task: TaskPlan) -> int:
+    """The rank of the job after a task's last."""
+    return task.first_rank + task.nprocs
