@@ -14,8 +14,10 @@ from typing import Any
 from wilkins.errors import WilkinsError
 from wilkins.launch.hostjob import meeting
 from wilkins.launch.hostjob.ranks import Ranks
-from wilkins.launch.hosts.control import BEAT, Control
-from wilkins.launch.hosts.keeper import Keeper, Spanning
+from wilkins.launch.hosts.control import Control
+from wilkins.launch.hosts.keeper import Keeper, serve
+from wilkins.launch.hosts.opening import Opening
+from wilkins.launch.hosts.spanning import Spanning
 from wilkins.launch.job.programs import Worlds
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
@@ -248,48 +250,23 @@ class JobKeeper(Keeper):
                 self._spanning.end_stand_in(task, code)
 
 
-class _Opening:
-    """What is said before the host's part begins: ranks come, the head is told, and signs of life are given."""
+class _Opening(Opening):
+    """What is said before the host's part begins. Ranks come meanwhile, and the head is told."""
+
+    patience = meeting.PATIENCE
 
     def __init__(self, control: Control, ranks: Ranks) -> None:
-        self._control = control
+        super().__init__(control)
         self._ranks = ranks
-        self.rest: list[dict[str, Any]] = []
-        """What the head said after that for which was waited last."""
+        self.selector.register(ranks.fileno(), selectors.EVENT_READ, self._hear_ranks)
 
-    def wait(self, word: str) -> dict[str, Any]:
-        """The head's message with a word.
-
-        Raises:
-            EOFError: it has left, or said nothing for too long, or a rank has left.
-            _Refused: there is to be no run.
-        """
-        until = time.monotonic() + meeting.PATIENCE
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._control.reads, selectors.EVENT_READ, self._control)
-            selector.register(self._ranks.fileno(), selectors.EVENT_READ, self._ranks)
-            while time.monotonic() < until:
-                while self.rest:
-                    message = self.rest.pop(0)
-                    if word in message:
-                        return message
-                    self._heed(message)
-                self._control.send(beat={}, steps=[])
-                for key, _ in selector.select(BEAT):
-                    if key.data is self._ranks:
-                        self._hear_ranks()
-                    elif (messages := self._control.received()) is None:
-                        raise EOFError
-                    else:
-                        self.rest += messages
-        raise EOFError
-
-    def _heed(self, message: dict[str, Any]) -> None:
+    def heed(self, message: dict[str, Any]) -> None:
         if "leave" in message:  # the run is not set up
             raise _Refused(message["leave"])
-        if "stop" in message:  # or ends before it has begun
-            self._control.send(ended=message["stop"], report=None)
-            raise _Refused(_verdict(self._control))
+        try:
+            super().heed(message)
+        except EOFError:  # or ends before it has begun
+            raise _Refused(_verdict(self._control)) from None
 
     def _hear_ranks(self) -> None:
         for number, message in self._ranks.heard():
@@ -299,7 +276,7 @@ class _Opening:
                 raise EOFError
 
 
-class _Refused(WilkinsError):
+class _Refused(Exception):
     """There is no run."""
 
     def __init__(self, code: int) -> None:
@@ -309,23 +286,16 @@ class _Refused(WilkinsError):
 
 def _keep(link: meeting.Link, ranks: Ranks) -> int:
     """Keep this host to the end of the run; the verdict."""
-    control = link.control
-    try:
-        opening = _Opening(control, ranks)
-        told = opening.wait("run")
+
+    def make(told: dict[str, Any]) -> Keeper:
         ranks.close_door()
-        os.environ.update(told["environment"])
-        os.chdir(told["folder"])
-        keeper = JobKeeper(control, told, ranks)
+        keeper = JobKeeper(link.control, told, ranks)
         with (keeper.run / "hosts" / f"{keeper.name}.log").open("ab") as log:
             os.dup2(log.fileno(), sys.stderr.fileno())
-        control.send(ready=keeper.addresses())
-        keeper.keep(opening.wait("addresses")["addresses"], opening.rest)
-    except _Refused:
-        raise
-    except WilkinsError as error:
-        control.send(failed=str(error), code=error.exit_code)
-    return int(_verdict(control))
+        return keeper
+
+    serve(link.control, _Opening(link.control, ranks), make)
+    return _verdict(link.control)
 
 
 def _verdict(control: Control) -> int:

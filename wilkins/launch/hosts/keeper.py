@@ -11,23 +11,24 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.begin import brief
-from wilkins.launch.hosts import reach, span
 from wilkins.launch.hosts.asks import Asks
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
 from wilkins.launch.hosts.elsewhere import Elsewhere
+from wilkins.launch.hosts.opening import Opening
+from wilkins.launch.hosts.relays import Relays
+from wilkins.launch.hosts.spanning import Spanning
 from wilkins.launch.options import going_back
-from wilkins.launch.programs import environment as env
-from wilkins.launch.programs import process
 from wilkins.launch.programs.folders import make_folders
-from wilkins.launch.programs.guard import VARIABLE, Guard, end_members
+from wilkins.launch.programs.guard import Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal
-from wilkins.launch.programs.process import GRACE, Program
+from wilkins.launch.programs.process import Program
 from wilkins.launch.records.datasets import missing_datasets
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import old_names
@@ -39,8 +40,7 @@ from wilkins.launch.watch.supervise import Supervisor, WholeRun
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import Part, Relay, leads, parts, spans
-from wilkins.transport import far_files, relay, relay_messages
+from wilkins.plan.split import Part, parts
 from wilkins.transport.board import Board, BoardHeldError, sweep
 
 _SEES_WITHIN = 20.0
@@ -62,176 +62,21 @@ class _Told(Terminal):
         self._control.send(say=message)
 
 
-_ALL = -1
-
-
 class _Start(Start):
     """Starts programs, relays with what they need to meet their other halves, and tasks that are on several hosts."""
 
     spanning: Spanning
-    variables: dict[int, dict[str, str]]
-    """By task, and for all of them (`_ALL`)."""
-    descriptors: dict[int, list[int]]
-    """By task: what it inherits, to be closed here once all that share it were started."""
+    relays: Relays
 
     def extras(self, task: TaskPlan) -> tuple[dict[str, str], tuple[int, ...]]:
-        variables = {**self.variables.get(_ALL, {}), **self.variables.get(task.index, {})}
-        return variables, tuple(self.descriptors.get(task.index, ()))
+        return self.relays.extras(task.index)
 
     def __call__(self, task: TaskPlan, filename: str | None) -> Program:
         if self.spanning.starts(task):
             return self.spanning.start(task)
         program = super().__call__(task, filename)
-        inherited = self.descriptors.pop(task.index, [])
-        shared = {descriptor for others in self.descriptors.values() for descriptor in others}
-        for descriptor in inherited:
-            if descriptor not in shared:
-                os.close(descriptor)
+        self.relays.started(task.index)
         return program
-
-
-class Spanning:
-    """This host's part of tasks that have ranks on several ones."""
-
-    def __init__(self, plan: Plan, part: Part, run: Path, key: str) -> None:
-        self._plan = plan
-        self._part = part
-        self._run = run
-        self._key = key
-        self._name = plan.hosts[part.host].name
-        self.tasks = {place: plan.tasks[whole] for place, whole in enumerate(part.tasks) if spans(plan.tasks[whole])}
-        """Those of the plan for all hosts, by task of this host's."""
-        self._doors = {place: socket.create_server(("", 0), family=socket.AF_INET) for place in self.tasks}
-        self._stands: dict[int, int] = {}
-        self._clean: dict[int, bool] = {}
-        self._settings: list[Path] = []
-        self._servers: dict[int, Program] = {}
-        """By task."""
-
-    def leads(self, place: int) -> bool:
-        """Does this host start the task?"""
-        return leads(self.tasks[place]) == self._part.host
-
-    def addresses(self) -> dict[str, int]:
-        """The ports of this host's servers of files, by what all hosts call them."""
-        doors = self._doors.items()
-        return {_service(self.tasks[place], self._part.host): door.getsockname()[1] for place, door in doors}
-
-    def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
-        """Start the servers, and tell the ranks here what they need to know."""
-        base = {**env.user_environment(), VARIABLE: token}
-        base = {name: value for name, value in base.items() if not name.startswith("SLURM_")}
-        for place, task in self.tasks.items():
-            layer: dict[str, str] = {}
-            if ports.of(place):
-                door = self._doors[place].detach()
-                key = {far_files.KEY: self._key, far_files.ADDRESS: addresses[_service(task, self._part.host)]}
-                served = env.merged(base, {}, {**board.environment(place, 0), **key, far_files.LISTENS: str(door)})
-                words = [sys.executable, str(far_files.__file__)]
-                self._servers[place] = process.start(words, served, task.cwd, pass_fds=[door], capture=False)
-                os.close(door)
-                ranks = span.ranks_here(task, self._part.host)
-                others = [addresses[_service(task, host)] for host, _ in task.share if host != self._part.host]
-                elsewhere = {far_files.ELSEWHERE: ",".join(others), "WILKINS_RANKS": ranks}
-                layer = {**board.environment(place, None), **key, **elsewhere}
-            self.hand_out(place, base, layer)
-
-    def own_variables(self, task: TaskPlan) -> dict[str, str]:
-        """A task's own, for its ranks on any host."""
-        return env.started_env(task, RunDirectory(self._run).points_path(task.name) if self._plan.can_resume else None)
-
-    def hand_out(self, place: int, base: dict[str, str], layer: dict[str, str]) -> None:
-        """Tell the ranks of a task here their variables: those of all programs, and the layer's."""
-        task = self.tasks[place]
-        path = span.settings_path(self._run, self._name, task)
-        span.write_settings(path, env.merged(base, self.own_variables(task), layer), task.cwd)
-        self._settings.append(path)
-
-    def prints_elsewhere(self, task: TaskPlan) -> bool:
-        """Is what the task prints not for this host alone to write?"""
-        return task.is_part and not self.leads(task.index)
-
-    def starts(self, task: TaskPlan) -> bool:
-        """Is it not for this host alone to start the task's program?"""
-        return task.is_part
-
-    def stand_in(self, task: TaskPlan) -> Program:
-        """Start what stands here for a program that others have started."""
-        reads, self._stands[task.index] = os.pipe()
-        program = process.start(span.STAND_IN, {}, task.cwd, Path(f"/proc/self/fd/{reads}"))
-        os.close(reads)
-        return program
-
-    def end_stand_in(self, place: int, code: int) -> None:
-        """Let it end, with an exit code, or by the signal of a negative one."""
-        if (stand := self._stands.pop(place, None)) is not None:
-            with contextlib.suppress(BrokenPipeError):  # it was stopped meanwhile
-                os.write(stand, b"%d\n" % code)
-            os.close(stand)
-
-    def start(self, task: TaskPlan) -> Program:
-        """Start the task's job, or what stands for it here."""
-        whole = self.tasks[task.index]
-        if not self.leads(task.index):
-            return self.stand_in(task)
-        base = {**env.MPIEXEC_DEFAULTS, **env.user_environment(), **env.started_env(whole, None)}
-        host = self._plan.hosts[self._part.host].name
-        world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port(), host=host)
-        words = span.mpi_words(self._plan, whole, self._run, world, span.write_reach(self._run, self._name))
-        return process.start(words, base, whole.cwd, whole.stdin)
-
-    def over(self, whole: int, *, clean: bool) -> None:
-        """The job of a task that another host has started has ended."""
-        place = self._part.tasks.index(whole)
-        self._clean[place] = clean
-        self.end_stand_in(place, 0)
-
-    def ended(self, control: Control, place: int, *, clean: bool) -> bool:
-        """A task's program here has ended: tell others that have ranks of it. Was all of it clean?"""
-        if place not in self.tasks:
-            return clean
-        if not self.leads(place):
-            return clean and self.was_clean(place)
-        control.send(over=self._part.tasks[place], clean=clean)
-        return clean
-
-    def was_clean(self, place: int) -> bool:
-        """Has what other hosts have started of a task not failed?"""
-        return self._clean.get(place, True)
-
-    def family(self) -> list[int]:
-        """The processes of this host's programs, whoever has started them."""
-        own = process.descendants(os.getpid())
-        return [*own, *process.members(reach.PART, reach.part_of(self._run, self._name))] if self.tasks else own
-
-    @property
-    def serves(self) -> bool:
-        """May other hosts want bytes that ranks here have written, also when all programs here have ended?"""
-        return bool(self._servers)
-
-    def ended_server(self) -> tuple[int, Exit] | None:
-        """Which server has ended, without which ranks on other hosts wait for ever."""
-        ended = process.reap(server.pid for server in self._servers.values())
-        for place, server in self._servers.items():
-            if server.pid in ended:
-                return place, Exit(ended[server.pid])
-        return None
-
-    def end(self) -> None:
-        """Nothing of it stays, also where the mpiexec on another host can no longer end what it has started here."""
-        for path in self._settings:
-            path.unlink(missing_ok=True)
-        servers = [server.pid for server in self._servers.values()]
-        self._servers.clear()
-        process.send(servers, signal.SIGKILL)
-        process.reap(servers)
-        if self.tasks:
-            end_members(reach.part_of(self._run, self._name), variable=reach.PART, leave_within=GRACE)
-
-
-def _service(task: TaskPlan, host: int) -> str:
-    """What all hosts call the server of a task's files on one."""
-    return f"files:{task.index}:{host}"
 
 
 class _Ends(Ends):
@@ -280,13 +125,9 @@ class Keeper:
             self.records.make_kept()
         self._of_run = RunDirectory(self.run)
         self._of_run.hold()
-        self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in self.part.receivers}
         self._key = told["key"]
+        self._relays = Relays(plan, self.part, self._key)
         self._go_back = told["go_back"]
-        self._variables: dict[int, dict[str, str]] = {_ALL: {far_files.KEY: self._key}}
-        self._descriptors: dict[int, list[int]] = {}
-        self._messages: dict[int, relay_messages.Messages] = {}
-        """By relay, of this host's receivers."""
         self._spanning = self.make_spanning(plan)
         self._asks = Asks(plan, self.part, ends=self.starts_programs)
         self._elsewhere = Elsewhere(plan, self.part, control)
@@ -298,29 +139,7 @@ class Keeper:
 
     def addresses(self) -> dict[str, int]:
         """The ports of this host's receivers, by relay, and of its servers of files."""
-        receivers = {str(one.index): self._doors[task].getsockname()[1] for task, one in self.part.receivers}
-        return receivers | self._spanning.addresses()
-
-    def _meet(self, addresses: dict[str, str]) -> None:
-        """Where the receivers of all hosts are."""
-        for task, one in self.part.senders:
-            self._variables[task] = {relay.ADDRESS: addresses[str(one.index)]}
-        ends: dict[int, tuple[int, int]] = {}
-        for task, one in self.part.receivers:
-            producer = self._producer(one)
-            theirs, ours = ends[producer] = ends.get(producer) or os.pipe()
-            door = self._doors[task].detach()
-            count = relay_messages.Messages.made()
-            self._messages[one.index] = relay_messages.Messages(count)
-            self._variables[task] = {
-                relay.LISTENS: str(door),
-                relay.ENDS: f"{ours},{theirs}",
-                relay_messages.VARIABLE: str(count),
-            }
-            self._descriptors[task] = [door, ours, theirs, count]
-
-    def _producer(self, one: Relay) -> int:
-        return self._plan.ports[one.outport].task
+        return self._relays.addresses() | self._spanning.addresses()
 
     def keep(self, addresses: dict[str, str], after: list[dict[str, Any]]) -> None:
         """Run the host's part to its end, and tell what became of it.
@@ -334,7 +153,7 @@ class Keeper:
         sweep()
         make_folders(plan)
         with Guard() as guard:
-            self._meet(addresses)  # the guard must not hold the ends of pipes
+            self._relays.meet(addresses)  # the guard must not hold the ends of pipes
             can_resume = self._plan.can_resume
             board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
             try:
@@ -369,8 +188,7 @@ class Keeper:
         plan = self.part.plan
         ports = BoardPorts(plan)
         start = _Start(board, ports, token, self._of_run, can_resume=self._plan.can_resume)
-        start.variables, start.descriptors = self._variables, self._descriptors
-        start.spanning = self._spanning
+        start.relays, start.spanning = self._relays, self._spanning
         self._spanning.serve(board, ports, token, addresses)
         ends = _Ends(board, self._spanning, self._control)
         back = going_back(self._go_back, self._plan, self._of_run, self.part, self.records.trace)
@@ -399,7 +217,7 @@ class Keeper:
             datasets=[] if report is None else missing_datasets(self.part.plan, board),
             ends=[asdict(end_of(run)) for run in crew],
             failures={str(index): run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
-            messages={str(index): messages.count for index, messages in self._messages.items()},
+            messages=self._relays.counts(),
         )
 
     def _stay(self) -> None:
@@ -510,9 +328,8 @@ class Keeper:
             report = self._board.report(threads=True)
         except BoardHeldError:
             return {"still": 0.0}
-        over = [index for index, messages in self._messages.items() if messages.over]
         comes = self._supervisor is not None and any(run.comes_again for run in self._supervisor.crew)
-        return {"still": still, "report": report, "over": over, "comes": comes}
+        return {"still": still, "report": report, "over": self._relays.over(), "comes": comes}
 
     def _not_served(self, place: int, end: Exit) -> str:
         """The server of a task's files has ended."""
@@ -556,39 +373,27 @@ def _seen(path: Path) -> str:
         time.sleep(0.1)
 
 
-class _Opening:
-    """What the head says before the host's part begins; signs of life are given meanwhile."""
+def serve(control: Control, opening: Opening, make: Callable[[dict[str, Any]], Keeper]) -> int:
+    """Do this host's part of a run; the exit code.
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
-        self.rest: list[dict[str, Any]] = []
-        """What it said after that for which was waited last."""
+    Args:
+        make: makes the keeper, of the head's first message.
 
-    def wait(self, word: str) -> dict[str, Any]:
-        """Its message with this word.
-
-        Raises:
-            EOFError: it has left, is not heard, or has stopped the run.
-        """
-        heard = time.monotonic()
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._control.reads, selectors.EVENT_READ)
-            while time.monotonic() - heard <= PATIENCE:
-                while self.rest:
-                    message = self.rest.pop(0)
-                    if word in message:
-                        return message
-                    if "stop" in message:
-                        self._control.send(ended=message["stop"], report=None)
-                        raise EOFError
-                self._control.send(beat={}, steps=[])
-                if selector.select(BEAT):
-                    messages = self._control.received()
-                    if messages is None:
-                        break
-                    heard = time.monotonic()
-                    self.rest += messages
-        raise EOFError
+    Raises:
+        EOFError: there is no run, or the head has left.
+        OSError: it has left.
+    """
+    try:
+        told = opening.wait("run")
+        os.environ.update(told["environment"])
+        os.chdir(told["folder"])
+        keeper = make(told)
+        control.send(ready=keeper.addresses())
+        keeper.keep(opening.wait("addresses")["addresses"], opening.rest)
+    except WilkinsError as error:
+        control.send(failed=str(error), code=error.exit_code)
+        return error.exit_code
+    return 0
 
 
 def main() -> int:
@@ -597,19 +402,9 @@ def main() -> int:
     control = Control(sys.stdin.fileno(), os.dup(sys.stdout.fileno()), waits=True)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        opening = _Opening(control)
-        told = opening.wait("run")
-        os.environ.update(told["environment"])
-        os.chdir(told["folder"])
-        keeper = Keeper(control, told)
-        control.send(ready=keeper.addresses())
-        keeper.keep(opening.wait("addresses")["addresses"], opening.rest)
-    except WilkinsError as error:
-        control.send(failed=str(error), code=error.exit_code)
-        return error.exit_code
+        return serve(control, Opening(control), partial(Keeper, control))
     except (BrokenPipeError, TimeoutError, EOFError):
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""The relays of one host: what their programs need to meet their other halves, and how far they are."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+
+from wilkins.plan.plan import Plan
+from wilkins.plan.split import Part
+from wilkins.transport import far_files, relay, relay_messages
+
+
+class Relays:
+    """Senders and receivers, which are tasks of the host's part of the plan."""
+
+    def __init__(self, plan: Plan, part: Part, key: str) -> None:
+        """`key`: by which hosts know each other."""
+        self._plan = plan
+        self._part = part
+        self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in part.receivers}
+        self._for_all = {far_files.KEY: key}
+        self._variables: dict[int, dict[str, str]] = {}
+        self._descriptors: dict[int, list[int]] = {}
+        """By task: what it inherits, to be closed here once all that share it were started."""
+        self._messages: dict[int, relay_messages.Messages] = {}
+        """By relay, of the receivers."""
+
+    def addresses(self) -> dict[str, int]:
+        """The ports of the receivers, by relay."""
+        return {str(one.index): self._doors[task].getsockname()[1] for task, one in self._part.receivers}
+
+    def meet(self, addresses: Mapping[str, str]) -> None:
+        """Hear where the receivers of all hosts are, by relay."""
+        for task, one in self._part.senders:
+            self._variables[task] = {relay.ADDRESS: addresses[str(one.index)]}
+        ends: dict[int, tuple[int, int]] = {}
+        for task, one in self._part.receivers:
+            producer = self._plan.ports[one.outport].task
+            theirs, ours = ends[producer] = ends.get(producer) or os.pipe()
+            door = self._doors[task].detach()
+            count = relay_messages.Messages.made()
+            self._messages[one.index] = relay_messages.Messages(count)
+            self._variables[task] = {
+                relay.LISTENS: str(door),
+                relay.ENDS: f"{ours},{theirs}",
+                relay_messages.VARIABLE: str(count),
+            }
+            self._descriptors[task] = [door, ours, theirs, count]
+
+    def extras(self, task: int) -> tuple[dict[str, str], tuple[int, ...]]:
+        """Variables and open descriptors that any program of this host needs beside the usual."""
+        return self._for_all | self._variables.get(task, {}), tuple(self._descriptors.get(task, ()))
+
+    def started(self, task: int) -> None:
+        """A program has what it inherits."""
+        inherited = self._descriptors.pop(task, [])
+        shared = {descriptor for others in self._descriptors.values() for descriptor in others}
+        for descriptor in inherited:
+            if descriptor not in shared:
+                os.close(descriptor)
+
+    def over(self) -> list[int]:
+        """Receivers that have all they will get."""
+        return [index for index, messages in self._messages.items() if messages.over]
+
+    def counts(self) -> dict[str, int]:
+        """How many messages each receiver has exchanged."""
+        return {str(index): messages.count for index, messages in self._messages.items()}
