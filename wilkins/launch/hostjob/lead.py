@@ -10,7 +10,8 @@ from typing import Any
 
 from wilkins.launch.hostjob.meeting import Joined, Meeting
 from wilkins.launch.hosts import head
-from wilkins.launch.hosts.head import Head, Host
+from wilkins.launch.hosts.head import Head
+from wilkins.launch.hosts.host import Host
 from wilkins.launch.job.jobrank import labels
 from wilkins.launch.job.planned import Planner, planned_for, worlds_of
 from wilkins.launch.job.rank import Rank

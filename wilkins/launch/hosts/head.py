@@ -7,24 +7,22 @@ import os
 import secrets
 import selectors
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from wilkins.errors import ResourceError, count_of
 from wilkins.launch.begin import begin_run
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.clashes import clashes
-from wilkins.launch.hosts.clocks import Clock, compared
-from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, unpacked
+from wilkins.launch.hosts.clocks import compared
+from wilkins.launch.hosts.control import BEAT, PATIENCE, unpacked
 from wilkins.launch.hosts.crossed import crossed, traced
+from wilkins.launch.hosts.host import Host, cleaning, end, started
 from wilkins.launch.hosts.merge import merged, wrong
-from wilkins.launch.hosts.reach import address, remote
 from wilkins.launch.hosts.spoken import spoken
 from wilkins.launch.options import Ended, RunOptions
 from wilkins.launch.programs.environment import user_environment
@@ -45,48 +43,6 @@ _UP_WITHIN = 60.0
 
 _CLEAN_WITHIN = 10.0
 """Seconds for cleaning up on a host that is lost."""
-
-
-class Reached(Protocol):
-    """A connection to a keeper that something else has started."""
-
-    stdin: None
-
-    def kill(self) -> None:
-        """Give it up."""
-
-    def wait(self, timeout: float | None = None) -> object:
-        """Wait for its end."""
-
-
-@dataclass(slots=True)
-class Host:
-    """What the head knows of one host."""
-
-    part: Part
-    name: str
-    address: str
-    """By which other hosts reach it."""
-    process: subprocess.Popen[bytes] | Reached
-    """By which the head reaches it."""
-    control: Control
-    heard: float
-    ready: dict[str, int] | None = None
-    state: dict[str, Any] = field(default_factory=dict)
-    steps: list[int] = field(default_factory=list)
-    """By task of the part: how many it had when the host was heard last."""
-    report: dict[str, Any] | None = None
-    """What its board says, when the head asked for it last."""
-    clock: Clock | None = None
-    stays: bool = False
-    """Its programs have ended, and others may yet read what is in its memory."""
-    ended: dict[str, Any] | None = None
-    gone: bool = False
-
-    @property
-    def over(self) -> bool:
-        """Nothing more will come from it."""
-        return self.gone or self.ended is not None
 
 
 def run(
@@ -170,20 +126,7 @@ class Head:
         Raises:
             ResourceError: it cannot be reached.
         """
-        name = self.plan.hosts[part.host].name
-        words = remote(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"])
-        log = (self.records.path / "hosts" / f"{name}.log").open("ab")
-        with log:
-            try:
-                process = subprocess.Popen(
-                    words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-                )
-            except OSError as error:
-                raise ResourceError(f"the host {name} cannot be reached: {words[0]}: {error.strerror}") from error
-        assert process.stdin is not None
-        assert process.stdout is not None
-        control = Control(process.stdout.fileno(), process.stdin.fileno(), waits=False)
-        return Host(part, name, address(name), process, control, time.monotonic())
+        return started(part, self.plan.hosts[part.host].name, self.records.path)
 
     def tell(self, to: Host, /, **message: Any) -> None:
         """Say something to a keeper."""
@@ -444,33 +387,9 @@ class Head:
             with contextlib.suppress(OSError):
                 if host.process.stdin is not None:
                     host.process.stdin.close()
-        until = time.monotonic() + GRACE
-        for host in self.hosts:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                host.process.wait(max(0.0, until - time.monotonic()))
-            host.process.kill()
-            host.process.wait()
+        end([host.process for host in self.hosts], GRACE)
         self._selector.close()
-        cleaning = list(self._cleaning())
-        until = time.monotonic() + _CLEAN_WITHIN
-        for process in cleaning:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.1, until - time.monotonic()))
-            process.kill()
-            process.wait()
-
-    def _cleaning(self) -> Iterator[subprocess.Popen[bytes]]:
-        for host in self.hosts:
-            module = "wilkins.launch.hosts.lost"
-            if host.gone:
-                with contextlib.suppress(OSError):  # there may be no ssh where something else has started the keepers
-                    yield subprocess.Popen(
-                        remote(host.name, [sys.executable, "-m", module, str(self.records.path), host.name]),
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.DEVNULL,
-                        start_new_session=True,
-                    )
+        end(list(cleaning([host.name for host in self.hosts if host.gone], self.records.path)), _CLEAN_WITHIN)
 
 
 def _is_relay(plan: Plan, name: str) -> bool:

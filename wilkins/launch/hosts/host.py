@@ -1,0 +1,111 @@
+"""A host as the head knows it, and the processes by which the head reaches hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from wilkins.errors import ResourceError
+from wilkins.launch.hosts.clocks import Clock
+from wilkins.launch.hosts.control import Control
+from wilkins.launch.hosts.reach import address, remote
+from wilkins.plan.split import Part
+
+
+class Reached(Protocol):
+    """A connection to a keeper that something else has started."""
+
+    stdin: None
+
+    def kill(self) -> None:
+        """Give it up."""
+
+    def wait(self, timeout: float | None = None) -> object:
+        """Wait for its end."""
+
+
+@dataclass(slots=True)
+class Host:
+    """What the head knows of one host."""
+
+    part: Part
+    name: str
+    address: str
+    """By which other hosts reach it."""
+    process: subprocess.Popen[bytes] | Reached
+    """By which the head reaches it."""
+    control: Control
+    heard: float
+    ready: dict[str, int] | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    steps: list[int] = field(default_factory=list)
+    """By task of the part: how many it had when the host was heard last."""
+    report: dict[str, Any] | None = None
+    """What its board says, when the head asked for it last."""
+    clock: Clock | None = None
+    stays: bool = False
+    """Its programs have ended, and others may yet read what is in its memory."""
+    ended: dict[str, Any] | None = None
+    gone: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Nothing more will come from it."""
+        return self.gone or self.ended is not None
+
+
+def started(part: Part, name: str, run: Path) -> Host:
+    """A host on which a keeper was started.
+
+    Args:
+        name: of the host.
+        run: the run's directory.
+
+    Raises:
+        ResourceError: what starts it cannot be started.
+    """
+    words = remote(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"])
+    with (run / "hosts" / f"{name}.log").open("ab") as log:
+        try:
+            process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+        except OSError as error:
+            raise ResourceError(f"the host {name} cannot be reached: {words[0]}: {error.strerror}") from error
+    assert process.stdin is not None
+    assert process.stdout is not None
+    control = Control(process.stdout.fileno(), process.stdin.fileno(), waits=False)
+    return Host(part, name, address(name), process, control, time.monotonic())
+
+
+def cleaning(lost: Sequence[str], run: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Processes that clean up on hosts whose keepers are lost.
+
+    Args:
+        run: the run's directory.
+    """
+    for name in lost:
+        with contextlib.suppress(OSError):  # there may be no ssh where something else has started the keepers
+            yield subprocess.Popen(
+                remote(name, [sys.executable, "-m", "wilkins.launch.hosts.lost", str(run), name]),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+
+def end(processes: Sequence[subprocess.Popen[bytes] | Reached], within: float) -> None:
+    """Wait for their ends for so many seconds in all, and kill those that go on."""
+    until = time.monotonic() + within
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.1, until - time.monotonic()))
+        process.kill()
+        process.wait()
