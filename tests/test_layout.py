@@ -62,10 +62,10 @@ ROOMS = {
     "launch/watch": "atomic errors flow transport schema terminal plan launch/programs values",
     "launch/records": "atomic errors flow transport names schema terminal plan launch/programs launch/watch values",
     "launch": "errors transport terminal plan launch/programs launch/watch launch/records values",
-    "launch/job": "atomic errors transport terminal plan launch/programs launch/watch launch/records launch",
+    "launch/job": "atomic errors transport terminal plan launch/programs launch/watch launch/records launch values",
     "launch/hosts": "errors transport schema plan launch/programs launch/watch launch/records launch",
     "launch/hostjob": "atomic errors terminal transport plan launch/programs launch/watch launch/records launch "
-    "launch/job launch/hosts",
+    "launch/job launch/hosts values",
     "doctor": "terminal spec plan transport launch/programs",
     "record": "atomic errors terminal schema spec plan transport launch/programs doctor",
     "report": "errors flow transport names schema terminal tasks spec plan launch/records",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import time
-from pathlib import Path
 
 from wilkins.errors import ResourceError
 from wilkins.launch.begin import begin_run, brief
@@ -116,8 +115,9 @@ class Start:
         self._ports = ports
         self._base = {**env.user_environment(), VARIABLE: token}
 
-    def _points(self, task: TaskPlan) -> Path | None:
-        return self._records.points_path(task.name) if self._can_resume else None
+    def own_variables(self, task: TaskPlan) -> dict[str, str]:
+        """A task's own."""
+        return env.started_env(task, self._records.points_path(task.name) if self._can_resume else None)
 
     def extras(self, _task: TaskPlan) -> tuple[dict[str, str], tuple[int, ...]]:
         """Variables and open descriptors that a program needs beside the usual."""
@@ -138,7 +138,7 @@ class Start:
         coupled = bool(self._ports.of(task.index))
         port = env.free_port()
         more, descriptors = self.extras(task)
-        own = env.started_env(task, self._points(task)) | more
+        own = self.own_variables(task) | more
         if task.kind == "plain":
             layer = self._board.environment(task.index, 0) if coupled else {}
             world = env.world_variables(1, rank=0, local_rank=0, port=port)

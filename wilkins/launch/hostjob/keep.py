@@ -18,7 +18,7 @@ from wilkins.launch.hosts.control import Control
 from wilkins.launch.hosts.keeper import Keeper, serve
 from wilkins.launch.hosts.opening import Opening
 from wilkins.launch.hosts.spanning import Spanning
-from wilkins.launch.job.programs import Worlds
+from wilkins.launch.job.programs import Worlds, label
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE
@@ -95,15 +95,17 @@ class _World(Spanning):
         """What a rank's launcher is told to start."""
         whole = self.whole[task.index]
         rank = self._part.first_ranks[task.index] + place
+        where: dict[str, Any] = {"rank": rank, "local_rank": place}
+        if spans(whole):
+            where["host"] = self._plan.hosts[leads(whole)].name
+        own = {VARIABLE: self._token, **self.own_variables(whole)}
         layer = {**self._layers.get(task.index, {}), **self._board.environment(task.index, place)}
-        host = {"host": self._plan.hosts[leads(whole)].name} if spans(whole) else {}
-        own, run = self.own_variables(whole), self._board.path
-        program = self._worlds.program(
-            whole, (rank, place), run, self._token, own, {**layer, far_files.KEY: self._key}, **host
-        )
+        layer[far_files.KEY] = self._key
+        run = self._board.path
+        program = self._worlds.program(whole, run, own, layer, **where)
         return {
             "program": asdict(program),
-            "label": f"{whole.name}:{rank}",
+            "label": label(whole, rank),
             "widest": self._told["widest"],
             "quiet": self._told["quiet"],
             "log": str(self.log_path(task.index, place)),

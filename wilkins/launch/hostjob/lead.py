@@ -12,8 +12,8 @@ from wilkins.launch.hostjob.meeting import Joined, Meeting
 from wilkins.launch.hosts import head
 from wilkins.launch.hosts.head import Head
 from wilkins.launch.hosts.host import Host
-from wilkins.launch.job.jobrank import labels
 from wilkins.launch.job.planned import Planner, planned_for, worlds_of
+from wilkins.launch.job.programs import labels
 from wilkins.launch.job.rank import Rank
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs import environment as env
@@ -28,18 +28,6 @@ LEAVE_AFTER = 0.4
 
 _OF_TASKS = ("ports", "libraries")
 """What keepers are told of tasks: each of its own."""
-
-
-class _Reached:
-    """In the place of a process that reaches a keeper. The connection stays, since the verdict is yet to be told."""
-
-    stdin = None
-
-    def kill(self) -> None:
-        """A keeper that is not heard ends by itself, when it does not hear the head either."""
-
-    def wait(self, timeout: float | None = None) -> None:
-        """It ends when it has heard the verdict."""
 
 
 class JobHead(Head):
@@ -62,7 +50,7 @@ class JobHead(Head):
         joined = self._joined[part.host]
         name = self.plan.hosts[part.host].name
         (self.records.path / "hosts" / f"{name}.log").touch()
-        return Host(part, name, joined.address, _Reached(), joined.link.control, time.monotonic())
+        return Host(part, name, joined.address, None, joined.link.control, time.monotonic())
 
     def heed(self, host: Host, message: dict[str, Any]) -> None:
         if "done" in message:

@@ -288,10 +288,10 @@ class Head:
                 continue
             silent = now - host.heard
             if silent > (PATIENCE if host.ready is not None else _UP_WITHIN):
-                host.process.kill()
+                host.kill()
                 self._lost(host)
             elif self.stop is not None and now - self.stopped_at > 3 * GRACE + PATIENCE:
-                host.process.kill()
+                host.kill()
                 host.gone = True
         if introduced and self.stop is None:
             self._check_stuck(now)
@@ -383,11 +383,12 @@ class Head:
 
     def close(self) -> None:
         """End what is left of the connections, and clean up on hosts whose keepers are lost, if they can be reached."""
-        for host in self.hosts:
+        reaching = [host.process for host in self.hosts if host.process is not None]
+        for process in reaching:
             with contextlib.suppress(OSError):
-                if host.process.stdin is not None:
-                    host.process.stdin.close()
-        end([host.process for host in self.hosts], GRACE)
+                if process.stdin is not None:
+                    process.stdin.close()
+        end(reaching, GRACE)
         self._selector.close()
         end(list(cleaning([host.name for host in self.hosts if host.gone], self.records.path)), _CLEAN_WITHIN)
 

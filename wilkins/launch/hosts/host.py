@@ -9,25 +9,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.control import Control
 from wilkins.launch.hosts.reach import address, remote
 from wilkins.plan.split import Part
-
-
-class Reached(Protocol):
-    """A connection to a keeper that something else has started."""
-
-    stdin: None
-
-    def kill(self) -> None:
-        """Give it up."""
-
-    def wait(self, timeout: float | None = None) -> object:
-        """Wait for its end."""
 
 
 @dataclass(slots=True)
@@ -38,8 +26,8 @@ class Host:
     name: str
     address: str
     """By which other hosts reach it."""
-    process: subprocess.Popen[bytes] | Reached
-    """By which the head reaches it."""
+    process: subprocess.Popen[bytes] | None
+    """By which the head reaches it; None: its keeper has come by itself, and ends so when it does not hear the head."""
     control: Control
     heard: float
     ready: dict[str, int] | None = None
@@ -58,6 +46,11 @@ class Host:
     def over(self) -> bool:
         """Nothing more will come from it."""
         return self.gone or self.ended is not None
+
+    def kill(self) -> None:
+        """End the process by which it is reached."""
+        if self.process is not None:
+            self.process.kill()
 
 
 def started(part: Part, name: str, run: Path) -> Host:
@@ -101,7 +94,7 @@ def cleaning(lost: Sequence[str], run: Path) -> Iterator[subprocess.Popen[bytes]
             )
 
 
-def end(processes: Sequence[subprocess.Popen[bytes] | Reached], within: float) -> None:
+def end(processes: Sequence[subprocess.Popen[bytes]], within: float) -> None:
     """Wait for their ends for so many seconds in all, and kill those that go on."""
     until = time.monotonic() + within
     for process in processes:

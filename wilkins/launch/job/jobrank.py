@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.job.beside import Beside
-from wilkins.launch.job.programs import Bystander, Worlds, end_rank
+from wilkins.launch.job.programs import Bystander, Worlds, end_rank, label, labels
 from wilkins.launch.job.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
 from wilkins.launch.options import going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
-from wilkins.launch.programs.guard import Guard
+from wilkins.launch.programs.guard import VARIABLE, Guard
 from wilkins.launch.programs.output import Log, Terminal
 from wilkins.launch.programs.process import Program
 from wilkins.launch.records.rundir import RunDirectory
@@ -63,12 +62,8 @@ def task_of(plan: Plan, rank: int) -> TaskPlan:
 
 def meets_at_start(task: TaskPlan) -> bool:
     """True if the task's ranks start by themselves, so that the job's first launcher tells the board of it for all."""
-    return task.nprocs > 1 and not _is_apart(task)
-
-
-def _is_apart(task: TaskPlan) -> bool:
-    """True if the task is an MPI job of its own from its first start on."""
-    return task.kind == "mpi" and not env.joins_world(task)
+    is_apart = task.kind == "mpi" and not env.joins_world(task)
+    return task.nprocs > 1 and not is_apart
 
 
 class JobRank:
@@ -135,16 +130,20 @@ class JobRank:
     def _crew(self) -> list[TaskRun]:
         """What this launcher starts at first."""
         task = self._task
-        if _is_apart(task):
+        if not meets_at_start(task):
             return [self._run_apart()] if self._rank == 0 else []
-        rank = None if task.nprocs == 1 else self._rank
-        log = Log(_label(task, self._rank), self._records.log_path(task.name, rank), self.terminal)
-        back = self._going_back()
-        if rank is None:
-            return [TaskRun(task, self._board, self._ports, log, self._start, go_back=back)]
-        ends, trace = _CountedEnds(self._board, self._meeting), TaskTrace(self._board, task.index, rank)
         return [
-            TaskRun(task, self._board, self._ports, log, self._start, ends=ends, trace=trace, once=True, go_back=back)
+            TaskRun(
+                task,
+                self._board,
+                self._ports,
+                Log(label(task, self._rank), self._records.log_path(task.name, self._rank), self.terminal),
+                self._start,
+                ends=_CountedEnds(self._board, self._meeting),
+                trace=TaskTrace(self._board, task.index, self._rank),
+                once=True,
+                go_back=self._going_back(),
+            )
         ]
 
     def _whole_run(self) -> WholeRun | None:
@@ -157,7 +156,7 @@ class JobRank:
         return going_back(self._setting.go_back, self.plan, self._records, None, self._records.trace)
 
     def _run_apart(self, starts: int = 0, *, listed: bool = False) -> TaskRun:
-        """The task as an MPI job of its own, at every start after so many; `listed`: the last had listed its steps."""
+        """The task by itself, at every start after so many; `listed`: the last had listed its steps."""
         task = self._task
         return TaskRun(
             task,
@@ -170,12 +169,10 @@ class JobRank:
             go_back=self._going_back(),
         )
 
-    def _start(self, task: TaskPlan, filename: str | None) -> Program:
-        if not env.joins_world(task):
-            return self._start_apart(task, filename)
-        own = env.started_env(task, self._records.points_path(task.name) if self.plan.can_resume else None)
-        layer, ranks = self._board.environment(task.index, self._rank), (self._rank, self._rank)
-        return self._setting.program(task, ranks, self._meeting.path, self._token, own, layer).start()
+    def _start(self, task: TaskPlan, _filename: str | None) -> Program:
+        own = {VARIABLE: self._token, **self._start_apart.own_variables(task)}
+        layer = self._board.environment(task.index, self._rank)
+        return self._setting.program(task, self._board.path, own, layer, rank=self._rank, local_rank=self._rank).start()
 
     def _end_bystander(self) -> None:
         """Let the stand-in finalise MPI, which waits for the other ranks; end it if they do not come."""
@@ -303,13 +300,3 @@ class _CountedEnds(Ends):
 
 def _told(end: TaskEnd, *, spared: bool = False) -> dict[str, Any]:
     return {**asdict(end), "failed": end.outcome in _FAILURES and not spared}
-
-
-def _label(task: TaskPlan, rank: int) -> str:
-    return task.name if task.nprocs == 1 else f"{task.name}:{rank}"
-
-
-def labels(task: TaskPlan) -> Sequence[str]:
-    """All names under which the output of a task's programs is shown, in one job."""
-    ranks = [] if task.nprocs == 1 else [_label(task, rank) for rank in range(task.nprocs)]
-    return [task.name, *ranks] if task.mpiexec or not ranks else ranks

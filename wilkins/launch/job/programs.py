@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from wilkins.launch.job import bystander
 from wilkins.launch.programs import environment as env
@@ -21,11 +22,10 @@ class RankProgram:
     """The program of a rank, which its launcher starts."""
 
     words: list[str]
-    world: dict[str, str]
-    """What it is to know of the job and its task, on top of the launcher's environment."""
-    own: dict[str, str]
-    """The task's own variables."""
+    variables: dict[str, str]
+    """What it is told beside the launcher's own."""
     layer: dict[str, str]
+    """Those for the layer."""
     cwd: str
     stdin: str
     """Empty for none."""
@@ -36,8 +36,8 @@ class RankProgram:
         Raises:
             OSError: it cannot be started.
         """
-        environment = env.merged({**os.environ, **self.world}, self.own, self.layer)
         stdin = Path(self.stdin) if self.stdin else None
+        environment = env.merged(os.environ, self.variables, self.layer)
         return process.start(self.words, environment, Path(self.cwd), stdin, env.job_descriptors())
 
 
@@ -53,39 +53,23 @@ class Worlds:
     """The MPI library by which the other ranks join the job; None if the program of no task does."""
 
     def program(
-        self,
-        task: TaskPlan,
-        ranks: tuple[int, int],
-        run: Path,
-        token: str,
-        own: dict[str, str],
-        layer: Mapping[str, str],
-        *,
-        host: str = "127.0.0.1",
+        self, task: TaskPlan, run: Path, own: Mapping[str, str], layer: Mapping[str, str], **where: Any
     ) -> RankProgram:
         """That of a rank of a task.
 
         Args:
-            ranks: its number among those of the task, and among those on its host.
             run: the run's folder in shared memory.
-            token: of the guard that ends what is left.
-            own: the task's variables.
-            layer: those by which the layer finds the board.
-            host: that of the task's first rank.
+            own: the task's variables, and others.
+            layer: by which the layer finds the board.
+            where: the rank, as for `env.world_variables`.
         """
-        rank, local_rank = ranks
-        port = self.ports[str(task.index)]
-        world = env.world_variables(task.nprocs, rank=rank, local_rank=local_rank, port=port, host=host)
+        world = env.world_variables(task.nprocs, port=self.ports[str(task.index)], **where)
         joins = {"WILKINS_WORLD": f"{task.first_rank}:{end_rank(task) - 1}", "WILKINS_JOB": str(run)}
         if library := self.libraries.get(str(task.index)):
             joins["WILKINS_MPI"] = library
+        variables = {**world, **env.window_variables(run, task), **own}
         return RankProgram(
-            env.program_words(task, None),
-            {**world, **env.window_variables(run, task), VARIABLE: token},
-            own,
-            {**layer, **joins},
-            str(task.cwd),
-            str(task.stdin or ""),
+            env.program_words(task, None), variables, {**layer, **joins}, str(task.cwd), str(task.stdin or "")
         )
 
 
@@ -110,3 +94,14 @@ class Bystander:
 def end_rank(task: TaskPlan) -> int:
     """The rank of the job after a task's last."""
     return task.first_rank + task.nprocs
+
+
+def label(task: TaskPlan, rank: int) -> str:
+    """The name under which the output of a rank is shown."""
+    return task.name if task.nprocs == 1 else f"{task.name}:{rank}"
+
+
+def labels(task: TaskPlan) -> Sequence[str]:
+    """All names under which the output of a task's programs is shown, in one job."""
+    ranks = [] if task.nprocs == 1 else [label(task, rank) for rank in range(task.nprocs)]
+    return [task.name, *ranks] if task.mpiexec or not ranks else ranks
