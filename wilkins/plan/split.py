@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +18,7 @@ from wilkins.errors import ResourceError, count_of
 from wilkins.flow import relays
 from wilkins.flow.policy import FlowPolicy
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
+from wilkins.values import dataclass, field, replace
 
 PROGRAM = Path(str(wilkins.transport.__file__)).with_name("relay.py")
 """What both halves of a relay execute."""

@@ -23,9 +23,6 @@ from wilkins.plan.split import Part
 from wilkins.terminal.reporting import report
 from wilkins.values import asdict, replace
 
-LEAVE_AFTER = 0.4
-"""Seconds from the verdict, in which all hosts hear of it, to the moment at which all ranks leave together."""
-
 _OF_TASKS = ("ports", "libraries")
 """What keepers are told of tasks: each of its own."""
 

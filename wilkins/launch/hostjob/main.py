@@ -16,7 +16,6 @@ from pathlib import Path
 
 from wilkins.errors import ResourceError
 from wilkins.launch.hostjob.follower import Follower, connect
-from wilkins.launch.hostjob.lead import LEAVE_AFTER, lead
 from wilkins.launch.hostjob.meeting import PATIENCE
 from wilkins.launch.job.leaving import leave_together, refuse
 from wilkins.launch.job.planned import Planner
@@ -26,6 +25,8 @@ from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 
 _ENDS_WITHIN = 5.0
+_LEAVE_AFTER = 0.4
+"""Seconds from the verdict, in which all hosts hear of it, to the moment at which all ranks leave together."""
 
 
 def main(path: Path, options: RunOptions, make: Planner, here: Rank, runs: Path) -> int:
@@ -47,12 +48,14 @@ def main(path: Path, options: RunOptions, make: Planner, here: Rank, runs: Path)
     name = b"\0wilkins-%d-%s" % (os.getuid(), key.encode())
     own = os.fork() if here.rank == 0 else 0
     if own:
+        from wilkins.launch.hostjob.lead import lead  # with it comes all that a head needs, and other ranks do not
+
         code = lead(path, options, make, here, meeting)
-        leaves = time.monotonic() + LEAVE_AFTER
+        leaves = time.monotonic() + _LEAVE_AFTER
         _await(own)
     else:
         code = _follow(name, meeting, here)
-        leaves = time.monotonic() + LEAVE_AFTER
+        leaves = time.monotonic() + _LEAVE_AFTER
         if here.rank == 0:
             os._exit(0)
     if code:

@@ -13,13 +13,13 @@ import selectors
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wilkins import atomic
 from wilkins.errors import ResourceError, refused
 from wilkins.launch.hosts.control import Control
+from wilkins.values import dataclass, field
 
 PATIENCE = 120.0
 """Seconds within which all ranks of a job must have come."""

@@ -6,11 +6,11 @@ import os
 import select
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from wilkins.launch.hostjob.follower import peer_of
 from wilkins.launch.hosts.control import Control
+from wilkins.values import dataclass
 
 
 @dataclass(slots=True)

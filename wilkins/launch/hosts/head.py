@@ -10,14 +10,12 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError, count_of
 from wilkins.launch.begin import begin_run
 from wilkins.launch.hosts import waits
-from wilkins.launch.hosts.clashes import clashes
 from wilkins.launch.hosts.clocks import compared
 from wilkins.launch.hosts.control import BEAT, PATIENCE, unpacked
 from wilkins.launch.hosts.crossed import crossed, traced
@@ -37,6 +35,7 @@ from wilkins.launch.watch.stopping import Stop
 from wilkins.launch.watch.stuck import QUIET_FOR
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, parts
+from wilkins.values import asdict
 
 _UP_WITHIN = 60.0
 """Seconds within which a keeper must be there."""
@@ -364,6 +363,8 @@ class Head:
 
     def _clashes(self) -> list[str]:
         """Files that ranks on several hosts wrote at one time."""
+        from wilkins.launch.hosts.clashes import clashes
+
         traces = [(host.part, RunDirectory(self.records.path / "hosts" / host.name).trace) for host in self.hosts]
         return clashes(self.plan, traces, {host.part.host: host.clock for host in self.hosts if host.clock is not None})
 

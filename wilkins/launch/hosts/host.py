@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.control import Control
 from wilkins.launch.hosts.reach import address, remote
 from wilkins.plan.split import Part
+from wilkins.values import dataclass, field
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,6 +41,7 @@ from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part, parts
 from wilkins.transport.board import Board, BoardHeldError, sweep
+from wilkins.values import asdict
 
 _SEES_WITHIN = 20.0
 """Seconds within which a file that another host has written must be seen."""
