@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from wilkins.flow.policy import FlowPolicy
+from wilkins.values import replace
 
 
 def taken(policies: Sequence[FlowPolicy]) -> FlowPolicy:

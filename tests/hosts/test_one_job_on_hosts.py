@@ -135,6 +135,24 @@ def test_ranks_write_and_read_one_file(rig: Rig, tmp_path: Path, mpi: str) -> No
 
 
 @pytest.mark.nightly
+def test_a_poll_for_what_will_not_come(rig: Rig, tmp_path: Path) -> None:
+    """Who asks is no rank of the job, and is ended as on one host; what is printed has no colours."""
+    write_program(tmp_path / "produce.py", PRODUCER)
+    write_program(
+        tmp_path / "poll.py", "import os, time\nwhile not os.path.exists('step9.h5'):\n    time.sleep(0.05)\n"
+    )
+    (tmp_path / "workflow.yaml").write_text(
+        'tasks:\n  - {name: produce, func: ./produce.py, args: ["1"], outports: [{filename: "step*.h5"}]}\n'
+        '  - {name: poll, func: ./poll.py, inports: [{filename: "step*.h5", poll_end: 1s}]}\n'
+    )
+    finished = run(rig, tmp_path, "node0:1,node1:1", 2)
+    assert finished.code == 0, finished.err
+    assert "produce | wrote 0" in finished.out
+    told = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())
+    assert [task["outcome"] for task in told["tasks"]] == ["done", "ended while polling"]
+
+
+@pytest.mark.nightly
 def test_a_wrong_number_of_ranks(rig: Rig, tmp_path: Path) -> None:
     mixed(tmp_path, "once")
     finished = run(rig, tmp_path, "node0:2,node1:2", 4)

@@ -146,7 +146,7 @@ def test_polls_on_a_host_are_told_with_the_name_of_the_producer(
 ) -> None:
     """The relay that writes in its place is not named."""
     plan, found = planned(tmp_path)
-    asks = Asks(plan, found[1], ends=True)
+    asks = Asks(plan, found[1], ())
     names = [{"name": "x0.h5", "uses": 5}]
     relay = {
         "name": "sim-from-h0-0",

@@ -152,9 +152,6 @@ class _World(Spanning):
 class JobKeeper(Keeper):
     """The keeper of a host of the job."""
 
-    starts_programs = False
-    can_go_on = False
-
     _spanning: _World
 
     def __init__(self, control: Control, told: dict[str, Any], ranks: Ranks) -> None:

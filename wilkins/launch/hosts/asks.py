@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import Any
 
 from wilkins.launch.watch.polling import Polls
@@ -17,12 +18,12 @@ class Asks:
         alone: tasks of the whole plan of which the head says that all others, on all hosts, wait or have ended.
     """
 
-    def __init__(self, plan: Plan, part: Part, *, ends: bool) -> None:
-        """`ends`: programs of tasks that are on this host alone are ended here."""
+    def __init__(self, plan: Plan, part: Part, shared: Collection[int]) -> None:
+        """`shared`: tasks of this host's whose programs are not its own alone, and are not ended here."""
         self._part = part
         relays = (*part.senders, *part.receivers)
         self._producers = {place: plan.tasks[plan.ports[one.outport].task].name for place, one in relays}
-        spared = {task.index for task in part.plan.tasks if task.is_part or task.is_relay or not ends}
+        spared = {*shared, *dict(relays)}
         self.alone: set[int] = set()
         self.polls = Polls(part.plan, others_wait=self._others_wait, spared=spared)
 

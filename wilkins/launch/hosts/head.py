@@ -62,7 +62,9 @@ def run(
     found = parts(plan)
     records = begin_run(plan, options)
     (records.path / "hosts").mkdir()
-    terminal = Terminal([*(task.name for task in plan.tasks), *labels], quiet=options.quiet)
+    names = [*(task.name for task in plan.tasks), *labels]
+    # Ranks of a job may have a terminal of their own, of which an mpiexec writes to a file.
+    terminal = Terminal(names, quiet=options.quiet, colours=plan.launch == "alone")
     for note in plan.notes:
         terminal.say(note)
     head = (kind or Head)(plan, found, records, terminal, options)

@@ -94,11 +94,6 @@ class _Ends(Ends):
 class Keeper:
     """One host's launcher."""
 
-    starts_programs = True
-    """The processes of all tasks are its own, but for those with ranks on other hosts."""
-    can_go_on = True
-    """The head can go on by itself with a run that has to go back."""
-
     def __init__(self, control: Control, told: dict[str, Any]) -> None:
         """`told`: the head's first message: the run's directory, the host's number, the key.
 
@@ -129,7 +124,8 @@ class Keeper:
         self._relays = Relays(plan, self.part, self._key)
         self._go_back = told["go_back"]
         self._spanning = self.make_spanning(plan)
-        self._asks = Asks(plan, self.part, ends=self.starts_programs)
+        shared = [task.index for task in self.part.plan.tasks if self._spanning.starts(task)]
+        self._asks = Asks(plan, self.part, shared)
         self._elsewhere = Elsewhere(plan, self.part, control)
         self._supervisor: Supervisor | None = None
 
@@ -171,7 +167,8 @@ class Keeper:
                     inbox=self,
                     family=self._spanning.family,
                     others=self._elsewhere,
-                    can_resume=can_resume and self.can_go_on,
+                    # The head goes on by itself with a run that has to go back, but for a job.
+                    can_resume=can_resume and plan.launch == "alone",
                 )
                 self._heard = time.monotonic()
                 self._heed(after)
