@@ -9,7 +9,7 @@ from front.front_case import Case
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wilkins.launch.programs.folders import make_folders
+from wilkins.launch.begin import make_folders
 from wilkins.plan.graph import blocks
 from wilkins.report.show import plan_table
 from wilkins.spec.ensemble import Join, braced, joins, numbers_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from wilkins.errors import ResourceError
 from wilkins.launch.options import RunOptions
-from wilkins.launch.programs.folders import make_folders
 from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.watch.leftfiles import tell_left_files
@@ -25,6 +25,23 @@ def begin_run(plan: Plan, options: RunOptions) -> RunDirectory:
     make_folders(plan)
     run_hooks(plan)
     return records
+
+
+def make_folders(plan: Plan) -> None:
+    """Make every instance's own folder that is missing.
+
+    Raises:
+        ResourceError: the system refuses one.
+    """
+    for task in plan.tasks:
+        if task.makes_cwd:
+            try:
+                task.cwd.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ResourceError(
+                    f"{task.origin}: {task.name}: cannot make its folder {task.cwd}: {error.strerror}; mend 'cwd', or "
+                    "what the system refuses"
+                ) from error
 
 
 def brief(board: Board, plan: Plan, run: Path, knows: Callable[[int], bool] = lambda _: True) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
-from wilkins.launch.begin import brief
+from wilkins.launch.begin import brief, make_folders
 from wilkins.launch.hosts.asks import Asks
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
 from wilkins.launch.hosts.elsewhere import Elsewhere
@@ -24,7 +24,6 @@ from wilkins.launch.hosts.opening import Opening
 from wilkins.launch.hosts.relays import Relays
 from wilkins.launch.hosts.spanning import Spanning
 from wilkins.launch.options import going_back
-from wilkins.launch.programs.folders import make_folders
 from wilkins.launch.programs.guard import Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal
 from wilkins.launch.programs.process import Program
