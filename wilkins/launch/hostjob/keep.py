@@ -17,7 +17,7 @@ from wilkins.launch.hostjob.ranks import Ranks
 from wilkins.launch.hosts.control import Control
 from wilkins.launch.hosts.keeper import Keeper, serve
 from wilkins.launch.hosts.opening import Opening
-from wilkins.launch.hosts.spanning import Spanning
+from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.job.programs import Worlds, label
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process

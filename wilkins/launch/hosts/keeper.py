@@ -22,7 +22,7 @@ from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
 from wilkins.launch.hosts.elsewhere import Elsewhere
 from wilkins.launch.hosts.opening import Opening
 from wilkins.launch.hosts.relays import Relays
-from wilkins.launch.hosts.spanning import Spanning
+from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.options import going_back
 from wilkins.launch.programs.guard import Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal

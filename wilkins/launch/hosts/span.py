@@ -7,17 +7,30 @@ until the job has ended.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import signal
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wilkins.errors import ResourceError
+from wilkins.launch.hosts import reach
+from wilkins.launch.hosts.control import Control
 from wilkins.launch.programs import environment as env
+from wilkins.launch.programs import process
+from wilkins.launch.programs.guard import VARIABLE, end_members
+from wilkins.launch.programs.process import GRACE, Program
+from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.watch.boardmap import BoardPorts
+from wilkins.launch.watch.decide import Exit
 from wilkins.plan.mpi import launcher_family
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import ranks_on
+from wilkins.plan.split import Part, leads, ranks_on, spans
+from wilkins.transport import far_files
+from wilkins.transport.board import Board
 
 STAND_IN = ("/bin/sh", "-c", "read -r code && case $code in -*) kill $code $$ ;; *) exit $code ;; esac")
 """The program on a host that does not start the job. Its standard input brings the code with which it ends, or less
@@ -62,7 +75,7 @@ def write_reach(run: Path, host: str) -> Path:
     return path
 
 
-def mpi_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], reach: Path) -> list[str]:
+def mpi_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], agent: Path) -> list[str]:
     """The command that starts all ranks of a task of `plan`.
 
     Raises:
@@ -83,16 +96,16 @@ def mpi_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], r
         words += ["/usr/bin/env", *(f"{key}={value}" for key, value in world.items()), *env.program_words(task, None)]
         parts.append(words if family == "mpich" else ["--host", f"{name}:{count}", *words])
     contexts = [word for part in parts for word in (":", *part)][1:]
-    return [*task.mpiexec, *_options(family, plan, task, reach), *contexts]
+    return [*task.mpiexec, *_options(family, plan, task, agent), *contexts]
 
 
-def _options(family: str, plan: Plan, task: TaskPlan, reach: Path) -> Sequence[str]:
+def _options(family: str, plan: Plan, task: TaskPlan, agent: Path) -> Sequence[str]:
     if family == "mpich":
         hosts = ",".join(f"{plan.hosts[host].name}:{count}" for host, count in task.share)
-        return "-launcher", "ssh", "-launcher-exec", str(reach), "-hosts", hosts
+        return "-launcher", "ssh", "-launcher-exec", str(agent), "-hosts", hosts
     settings = {
         "plm": "rsh",
-        "plm_rsh_agent": str(reach),
+        "plm_rsh_agent": str(agent),
         "plm_rsh_no_tree_spawn": "1",
         "orte_leave_session_attached": "1",
         "ras": "^slurm,tm,lsf",
@@ -104,3 +117,147 @@ def ranks_here(task: TaskPlan, host: int) -> str:
     """``first:count`` of the ranks on a host, as the layer reads it."""
     ranks = ranks_on(task, host)
     return f"{ranks.start}:{len(ranks)}"
+
+
+class Spanning:
+    """This host's part of tasks that have ranks on several ones."""
+
+    def __init__(self, plan: Plan, part: Part, run: Path, key: str) -> None:
+        self._plan = plan
+        self._part = part
+        self._run = run
+        self._key = key
+        self._name = plan.hosts[part.host].name
+        self.tasks = {place: plan.tasks[whole] for place, whole in enumerate(part.tasks) if spans(plan.tasks[whole])}
+        """Those of the plan for all hosts, by task of this host's."""
+        self._doors = {place: socket.create_server(("", 0), family=socket.AF_INET) for place in self.tasks}
+        self._stands: dict[int, int] = {}
+        self._clean: dict[int, bool] = {}
+        self._settings: list[Path] = []
+        self._servers: dict[int, Program] = {}
+        """By task."""
+
+    def leads(self, place: int) -> bool:
+        """Does this host start the task?"""
+        return leads(self.tasks[place]) == self._part.host
+
+    def addresses(self) -> dict[str, int]:
+        """The ports of this host's servers of files, by what all hosts call them."""
+        doors = self._doors.items()
+        return {_service(self.tasks[place], self._part.host): door.getsockname()[1] for place, door in doors}
+
+    def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
+        """Start the servers, and tell the ranks here what they need to know."""
+        base = {**env.user_environment(), VARIABLE: token}
+        base = {name: value for name, value in base.items() if not name.startswith("SLURM_")}
+        for place, task in self.tasks.items():
+            layer: dict[str, str] = {}
+            if ports.of(place):
+                door = self._doors[place].detach()
+                key = {far_files.KEY: self._key, far_files.ADDRESS: addresses[_service(task, self._part.host)]}
+                served = env.merged(base, {}, {**board.environment(place, 0), **key, far_files.LISTENS: str(door)})
+                words = [sys.executable, str(far_files.__file__)]
+                self._servers[place] = process.start(words, served, task.cwd, pass_fds=[door], capture=False)
+                os.close(door)
+                ranks = ranks_here(task, self._part.host)
+                others = [addresses[_service(task, host)] for host, _ in task.share if host != self._part.host]
+                elsewhere = {far_files.ELSEWHERE: ",".join(others), "WILKINS_RANKS": ranks}
+                layer = {**board.environment(place, None), **key, **elsewhere}
+            self.hand_out(place, base, layer)
+
+    def own_variables(self, task: TaskPlan) -> dict[str, str]:
+        """A task's own, for its ranks on any host."""
+        return env.started_env(task, RunDirectory(self._run).points_path(task.name) if self._plan.can_resume else None)
+
+    def hand_out(self, place: int, base: dict[str, str], layer: dict[str, str]) -> None:
+        """Tell the ranks of a task here their variables: those of all programs, and the layer's."""
+        task = self.tasks[place]
+        path = settings_path(self._run, self._name, task)
+        write_settings(path, env.merged(base, self.own_variables(task), layer), task.cwd)
+        self._settings.append(path)
+
+    def prints_elsewhere(self, task: TaskPlan) -> bool:
+        """Is what the task prints not for this host alone to write?"""
+        return task.is_part and not self.leads(task.index)
+
+    def starts(self, task: TaskPlan) -> bool:
+        """Is it not for this host alone to start the task's program?"""
+        return task.is_part
+
+    def stand_in(self, task: TaskPlan) -> Program:
+        """Start what stands here for a program that others have started."""
+        reads, self._stands[task.index] = os.pipe()
+        program = process.start(STAND_IN, {}, task.cwd, Path(f"/proc/self/fd/{reads}"))
+        os.close(reads)
+        return program
+
+    def end_stand_in(self, place: int, code: int) -> None:
+        """Let it end, with an exit code, or by the signal of a negative one."""
+        if (stand := self._stands.pop(place, None)) is not None:
+            with contextlib.suppress(BrokenPipeError):  # it was stopped meanwhile
+                os.write(stand, b"%d\n" % code)
+            os.close(stand)
+
+    def start(self, task: TaskPlan) -> Program:
+        """Start the task's job, or what stands for it here."""
+        whole = self.tasks[task.index]
+        if not self.leads(task.index):
+            return self.stand_in(task)
+        base = {**env.MPIEXEC_DEFAULTS, **env.user_environment(), **env.started_env(whole, None)}
+        host = self._plan.hosts[self._part.host].name
+        world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port(), host=host)
+        words = mpi_words(self._plan, whole, self._run, world, write_reach(self._run, self._name))
+        return process.start(words, base, whole.cwd, whole.stdin)
+
+    def over(self, whole: int, *, clean: bool) -> None:
+        """The job of a task that another host has started has ended."""
+        place = self._part.tasks.index(whole)
+        self._clean[place] = clean
+        self.end_stand_in(place, 0)
+
+    def ended(self, control: Control, place: int, *, clean: bool) -> bool:
+        """A task's program here has ended: tell others that have ranks of it. Was all of it clean?"""
+        if place not in self.tasks:
+            return clean
+        if not self.leads(place):
+            return clean and self.was_clean(place)
+        control.send(over=self._part.tasks[place], clean=clean)
+        return clean
+
+    def was_clean(self, place: int) -> bool:
+        """Has what other hosts have started of a task not failed?"""
+        return self._clean.get(place, True)
+
+    def family(self) -> list[int]:
+        """The processes of this host's programs, whoever has started them."""
+        own = process.descendants(os.getpid())
+        return [*own, *process.members(reach.PART, reach.part_of(self._run, self._name))] if self.tasks else own
+
+    @property
+    def serves(self) -> bool:
+        """May other hosts want bytes that ranks here have written, also when all programs here have ended?"""
+        return bool(self._servers)
+
+    def ended_server(self) -> tuple[int, Exit] | None:
+        """Which server has ended, without which ranks on other hosts wait for ever."""
+        ended = process.reap(server.pid for server in self._servers.values())
+        for place, server in self._servers.items():
+            if server.pid in ended:
+                return place, Exit(ended[server.pid])
+        return None
+
+    def end(self) -> None:
+        """Nothing of it stays, also where the mpiexec on another host can no longer end what it has started here."""
+        for path in self._settings:
+            path.unlink(missing_ok=True)
+        servers = [server.pid for server in self._servers.values()]
+        self._servers.clear()
+        process.send(servers, signal.SIGKILL)
+        process.reap(servers)
+        if self.tasks:
+            end_members(reach.part_of(self._run, self._name), variable=reach.PART, leave_within=GRACE)
+
+
+def _service(task: TaskPlan, host: int) -> str:
+    """What all hosts call the server of a task's files on one."""
+    return f"files:{task.index}:{host}"
