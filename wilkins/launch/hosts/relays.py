@@ -64,6 +64,6 @@ class Relays:
         """Receivers that have all they will get."""
         return [index for index, messages in self._messages.items() if messages.over]
 
-    def counts(self) -> dict[str, int]:
-        """How many messages each receiver has exchanged."""
-        return {str(index): messages.count for index, messages in self._messages.items()}
+    def counts(self) -> dict[int, int]:
+        """By relay: how many messages a receiver has exchanged."""
+        return {index: messages.count for index, messages in self._messages.items()}
