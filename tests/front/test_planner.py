@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from front.front_case import Case
 
 from wilkins.plan.plan import ChannelPlan
 from wilkins.plan.planner import plan_file
+from wilkins.report.show import plan_table
 
 Pair = Callable[..., Case]
 C_PROGRAM = "int main(void) { return 0; }\n"
@@ -108,6 +110,23 @@ class TestPrograms:
         script = case.program("make.py", "", 0o644)
         task = self.func(case, "make.py").plan().tasks[0]
         assert (task.name, task.executable, task.args) == ("make", Path(sys.executable), (str(script),))
+
+    @pytest.mark.parametrize(
+        ("line", "mode", "interpreter"),
+        [
+            ("#!{other}", 0o755, "{other}"),
+            ("#!{other}", 0o644, sys.executable),
+            ("#!/usr/bin/env python3", 0o755, sys.executable),
+            (f"#!{sys.executable}", 0o755, sys.executable),
+            ("", 0o755, sys.executable),
+        ],
+    )
+    def test_a_script_that_names_its_python(self, case: Case, line: str, mode: int, interpreter: str) -> None:
+        """An executable one runs as the shell would run it; `env` leaves it to whoever starts the script."""
+        other = case.program("other-python")
+        script = case.program("make.py", line.format(other=other) + "\n", mode)
+        shown = plan_table(self.func(case, "make.py").plan())
+        assert f"{interpreter.format(other=other)} {script}\n" in re.sub(" +\n", "\n", shown)
 
     def test_on_path_and_beside_the_file(self, case: Case) -> None:
         assert self.func(case, "sh").plan().tasks[0].executable.name == "sh"

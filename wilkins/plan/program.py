@@ -282,6 +282,9 @@ def _interpreter(path: Path, head: bytes) -> Path:
 def find_program(name: str, home: Path) -> tuple[Program, Path | None]:
     """The program to execute and, for a Python task, the script it runs.
 
+    A Python script runs under the Python that runs this, unless it is executable and its first line has the path of
+    another interpreter.
+
     Raises:
         ValueError: there is none that can be executed.
     """
@@ -322,12 +325,35 @@ def _hint(plain: Path) -> str:
     return _BUILD_HINT.format(stem=plain.name)
 
 
-def _python(script: Path, func: str) -> tuple[Program, Path]:
+def _python(script: Path, func: str) -> tuple[Program, Path | None]:
     if script.is_dir():
         raise ValueError(f"{str(script)!r} is a directory; give the Python file in it")
     if not script.is_file():
         raise ValueError(_missing(func, script))
+    if _names_interpreter(script):
+        return inspect(script), None
     return Program(Path(sys.executable), "elf"), script.resolve()
+
+
+def _names_interpreter(script: Path) -> bool:
+    """Whether a Python script can be executed and says by a path which interpreter runs it, another than this one or
+    with options. A script that leaves it to ``env`` takes any Python.
+    """
+    try:
+        with script.open("rb") as file:
+            head = file.readline(512)
+    except OSError:
+        return False
+    words = head.removeprefix(b"#!").split() if head.startswith(b"#!") and os.access(script, os.X_OK) else []
+    named = Path(os.fsdecode(words[0])) if words else Path("env")
+    return named.name != "env" and (len(words) > 1 or str(named) not in _this_python())
+
+
+@cache
+def _this_python() -> frozenset[str]:
+    """The paths by which a script may name the Python that runs this."""
+    own = Path(sys.executable)
+    return frozenset(str(path) for path in own.parent.glob("python*") if path.resolve() == own.resolve())
 
 
 def _missing(func: str, local: Path) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
 from wilkins.plan.graph import policy_words, task_words
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan, started_ready_made
+from wilkins.plan.program import inspect
 from wilkins.report.placed import hosts_table, job_lines, ways_table
 from wilkins.schema.kinds import words_of
 from wilkins.spec.ensemble import braced, joins, numbers_text
@@ -176,7 +178,16 @@ def _words(task: TaskPlan) -> list[str]:
     launcher = [*(task.mpiexec and (*task.mpiexec, "-n", str(task.nprocs))), *task.prefix]
     if made := started_ready_made(task):
         return [*launcher, PREFIX + made]
-    return [*launcher, str(task.executable), *task.args]
+    return [*launcher, *_started(task.executable), *task.args]
+
+
+def _started(executable: Path) -> tuple[str, ...]:
+    """A program; of a script its interpreter, too, if that can be told here."""
+    try:
+        interpreter = inspect(executable).interpreter
+    except ValueError:
+        interpreter = None
+    return (str(interpreter), str(executable)) if interpreter else (str(executable),)
 
 
 def _cut(text: str) -> str:

@@ -261,7 +261,8 @@ class Task:
     func: str = key(
         text(),
         doc="Program: a command on PATH, or a path relative to the workflow file. `.py` runs under the "
-        "Python that runs Wilkins; `x.hx` stands for the executable `x` or `x.py`; `file.py:name` and "
+        "Python that runs Wilkins, unless it is executable and its first line has the path of another one "
+        "(`#!/usr/bin/python3`); `x.hx` stands for the executable `x` or `x.py`; `file.py:name` and "
         "`module:name` are functions, called with the task's ports (`wilkins help python-functions`); "
         "`wilkins.tasks.NAME` is a ready-made task, whose options stand in the section `NAME`.",
     )
