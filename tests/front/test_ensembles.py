@@ -49,7 +49,7 @@ def test_a_parameter_list_of_a_single_task_has_one_value(case: Case) -> None:
 def test_instances_with_a_program_each(case: Case, func: str, suffix: str) -> None:
     """As the original asks for copies of a program, since that may make file names of its own name."""
     for instance in range(11):
-        case.program(f"prod-inst{instance}{suffix}")
+        case.program(f"prod-inst{instance}{suffix}", "#!/usr/bin/env python3\n" if suffix else "#!/bin/sh\n")
     case.write(f"tasks:\n  - {{func: {func}, taskCount: 11, args: [x]}}\n")
     plan = case.plan()
     programs = [task.args[0] if suffix else str(task.executable) for task in plan.tasks]

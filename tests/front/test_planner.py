@@ -258,6 +258,29 @@ class TestLaunchers:
         ) in found.replace(f"{case.folder}", "")
         assert "or name one with 'mpiexec:'" in found
 
+    @pytest.mark.parametrize(
+        ("name", "text", "alone"),
+        [
+            ("serial.py", "import json\n", True),
+            ("serial.py", "from mpi4py import MPI\n", False),
+            ("serial.py", "import helper\n", False),
+            ("serial.sh", "#!/bin/sh\n", False),
+            ("serial", C_PROGRAM, True),
+            ("serial", 'const char *call = "MPI_Init";\n' + C_PROGRAM, False),
+        ],
+    )
+    def test_ranks_without_mpi(self, case: Case, name: str, text: str, alone: bool) -> None:
+        case.program("helper.py", "", 0o644)
+        if text.endswith(C_PROGRAM):
+            compile_c(case.folder / name, text=text)
+        else:
+            case.program(name, text)
+        notes = case.write(f"tasks:\n  - func: ./{name}\n    nprocs: 2\n").plan().notes
+        words = (
+            f"workflow.yaml:3:13: note: task 'serial': {name} uses no MPI, so each of its 2 ranks does all of the work"
+        )
+        assert [words in note for note in notes] == [True] * alone
+
     def test_given(self, case: Case) -> None:
         case.program("launch")
         assert self.plan_mpiexec(case, "tasks: [{func: ./sim, nprocs: 2, mpiexec: ./launch -x 1}]\n") == (

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from wilkins.plan.program import find_libraries
+from wilkins.plan.program import Program, find_libraries
 from wilkins.values import dataclass
 
 Family = Literal["mpich", "openmpi"]
@@ -57,6 +57,24 @@ def _linked(file: Path, library_path: str) -> tuple[tuple[Family, Path | None], 
         if family:
             found.setdefault(family, where)
     return tuple(found.items())
+
+
+def may_use_mpi(program: Program, script: Path | None) -> bool:
+    """Whether a program that is linked to no MPI may have one by another way.
+
+    An executable may hold it or load it later, a Python script import it by modules of its own, any other script start
+    a program that has it.
+    """
+    source = script or program.path
+    try:
+        text = source.read_bytes()
+    except OSError:
+        return True
+    if script is None:
+        return program.kind == "script" or program.barrier is not None or b"MPI_Init" in text
+    own = [path.stem for path in script.parent.iterdir() if path.suffix == ".py" or path.is_dir()]
+    names = b"|".join(re.escape(os.fsencode(name)) for name in own)
+    return re.search(rb"(?i)\bmpi|\b(?:import|from)\s+(?:\.|(?:" + names + rb")\b)", text) is not None
 
 
 def library_family(soname: str) -> Family | None:

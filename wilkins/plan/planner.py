@@ -17,7 +17,7 @@ from wilkins.flow.placement import Host
 from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
 from wilkins.plan.graph import Wiring, instance_name, wire
-from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
+from wilkins.plan.mpi import Linked, choose_mpiexec, linked_mpi, may_use_mpi, python_extensions
 from wilkins.plan.plan import FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortRef, TaskPlan
 from wilkins.plan.ports import Ports
 from wilkins.plan.program import Program, find_program, has_hdf5_inside
@@ -48,6 +48,8 @@ class _Command:
     mpiexec: tuple[str, ...]
     python: bool | None = None
     """Whether it is a Python program; None: it was not found."""
+    alone: bool = False
+    """Whether its ranks cannot know of each other: it was started by an ``mpiexec``, and has no MPI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ def _entry(
     _check_code(task, first, problems)
     actions = _actions(task, commands[0], first, problems, notes)
     notes += _unseen(task, commands[0].executable)
+    notes += _ranks_alone(task, commands[0])
     notes += _made(task, [cwd for cwd, _ in folders])
     return _Entry(number, task, home, commands, folders, actions)
 
@@ -465,7 +468,10 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
             # Open MPI looks for the rest of itself beside the folder it is started from: give it the real one.
             launcher = Path(found).parent.resolve() / Path(found).name
             return replace(command, mpiexec=(str(launcher), *task.mpiexec[1:]))
-        return replace(command, mpiexec=_mpiexec(task, program, script, home))
+        linked, near = _linked(task, program, script, home)
+        return replace(
+            command, mpiexec=choose_mpiexec(linked, near), alone=not linked and not may_use_mpi(program, script)
+        )
     except ValueError as error:
         if launch == "alone" or task.mpiexec or _takes_filename(task):  # else its first start needs none
             problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))
@@ -500,16 +506,27 @@ def _is_python(program: Program, script: Path | None) -> bool:
     return script is not None or re.fullmatch(_PYTHON, interpreter.name) is not None
 
 
-def _mpiexec(task: Task, program: Program, script: Path | None, home: Path) -> tuple[str, ...]:
+def _linked(task: Task, program: Program, script: Path | None, home: Path) -> tuple[list[Linked], Path]:
+    """The MPIs that a task's program would load, and the folder in which to look for a launcher first."""
     library_path = (task.env or {}).get("LD_LIBRARY_PATH", _environment_path())
     interpreter = program.interpreter or program.path
     if not re.fullmatch(_PYTHON, interpreter.name) and interpreter != Path(sys.executable):
-        return choose_mpiexec(linked_mpi([program.path], library_path), Path(sys.executable).parent)
+        return linked_mpi([program.path], library_path), Path(sys.executable).parent
     source = script or (program.path if program.interpreter else _script_argument(task, home))
     if source == START:
         source = START.with_name("ranks.py")  # where a ready-made task imports MPI
     files = [interpreter, *(python_extensions(source, interpreter) if source else ())]
-    return choose_mpiexec(linked_mpi(files, library_path), interpreter.parent)
+    return linked_mpi(files, library_path), interpreter.parent
+
+
+def _ranks_alone(task: Task, command: _Command) -> Iterator[str]:
+    """A note where an ``mpiexec`` starts ranks of a program without MPI."""
+    if command.alone:
+        yield (
+            f"{task.where.of('nprocs')}: note: {task.label}: {Path(task.func).name} uses no MPI, so each of its "
+            f"{task.nprocs} ranks does all of the work as if it were alone; leave out 'nprocs', or give 'taskCount' "
+            "for instances"
+        )
 
 
 def _environment_path() -> str:
