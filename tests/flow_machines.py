@@ -156,7 +156,7 @@ class Native:
         return "-"
 
     def queued(self) -> int:
-        waiting: int = self._board.report()["channels"][0]["queued"]
+        waiting: int = self._board.report().channels[0].queued
         return waiting
 
     def close(self) -> None:

@@ -141,10 +141,10 @@ def test_nobody_acts_on_a_step_of_which_the_trace_does_not_tell(tmp_path: Path) 
         wait_for(lambda: is_stopped(tmp_path), LIMIT, "the producer to be stopped")
         board = Board.attach(Path((tmp_path / "run-folder").read_text()))
         told = published(tmp_path)
-        assert board.report()["ports"][0]["steps"] == told + 1
+        assert board.report().ports[0].steps == told + 1
         (tmp_path / "go").touch()
         wait_for(lambda: noted(tmp_path / "reader"), LIMIT, "the reader to begin")
-        wait_for(lambda: sleeps(tmp_path) and not board.report()["tasks"][1]["waits"], LIMIT, "the reader to wait")
+        wait_for(lambda: sleeps(tmp_path) and not board.report().tasks[1].waits, LIMIT, "the reader to wait")
         assert published(tmp_path) == told
         assert "got" not in tree.told()
         board.close()

@@ -63,7 +63,7 @@ ROOMS = {
     "launch/records": "atomic errors flow transport names schema terminal plan launch/programs launch/watch values",
     "launch": "errors transport terminal plan launch/programs launch/watch launch/records values",
     "launch/job": "atomic errors transport terminal plan launch/programs launch/watch launch/records launch values",
-    "launch/hosts": "errors transport schema plan launch/programs launch/watch launch/records launch values",
+    "launch/hosts": "errors transport schema values plan launch/programs launch/watch launch/records launch",
     "launch/hostjob": "atomic errors terminal transport plan launch/programs launch/watch launch/records launch "
     "launch/job launch/hosts values",
     "doctor": "terminal spec plan transport launch/programs",

@@ -77,7 +77,7 @@ class Folders:
 
     def waits(self, task: int) -> bool:
         """Whether a program of the task waits for data."""
-        return any(wait["for"] == "data" for wait in self.board.report()["tasks"][task]["waits"])
+        return any(wait.what == "data" for wait in self.board.report().tasks[task].waits)
 
     def remove(self) -> None:
         """End what still runs."""

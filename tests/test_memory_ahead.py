@@ -181,8 +181,8 @@ def test_of_one_step_there_is_no_more_memory_and_of_more_one_to_spare(tmp_path: 
 
     write(0)
     assert board.largest_steps() == {0: {0: 4 * MIB}}
-    assert ready(board) == [] and board.report()["memory_bytes"] == 4 * MIB
+    assert ready(board) == [] and board.report().memory_bytes == 4 * MIB
     write(1)
     wait_for(lambda: ready(board) == [4 * MIB], 20, "one to spare")
     board.end_ready()
-    assert board.report()["memory_bytes"] == 12 * MIB
+    assert board.report().memory_bytes == 12 * MIB

@@ -83,7 +83,7 @@ class Pair:
 
     def steps_read(self) -> int:
         """Steps the consumer has read."""
-        return int(self.board.report()["ports"][1]["steps"])
+        return self.board.report().ports[1].steps
 
     def files(self) -> list[str]:
         """What is on disk; where the steps are there, without them."""
@@ -399,7 +399,7 @@ os.replace("draft", "e.bin")
     assert links == sorted([*on_disk, "d.bin", "folder.bin"])
     assert pair.consume("cat", "sub/a.bin", "b.bin", "c.bin", "e.bin") == "first" * 4
     assert "makes 'd.bin' a symbolic link to 'later', which is not there" in pair.log.read_text()
-    assert int(pair.board.report()["ports"][0]["steps"]) == 4
+    assert pair.board.report().ports[0].steps == 4
 
 
 def test_symbolic_links_lead_to_steps(pairs: Pairs) -> None:
@@ -554,5 +554,5 @@ def test_other_programs_run_as_before(pairs: Pairs, command: list[str]) -> None:
 def test_touch_makes_an_empty_step_and_leaves_a_written_one(pairs: Pairs) -> None:
     pair = pairs("*.bin")
     pair.produce("sh", "-c", "touch a.bin && cp /etc/passwd b.bin && touch b.bin")
-    published = pair.board.report()["ports"][0]
-    assert (published["steps"], published["bytes"]) == (2, Path("/etc/passwd").stat().st_size)
+    published = pair.board.report().ports[0]
+    assert (published.steps, published.bytes) == (2, Path("/etc/passwd").stat().st_size)

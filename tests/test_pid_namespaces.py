@@ -41,8 +41,8 @@ def wait_for_memory():
     until = time.monotonic() + 30
     has_waited = False
     while time.monotonic() < until:
-        waits = [wait for wait in board.report()["tasks"][0]["waits"] if wait["for"] == "memory"]
-        if any(wait["seconds"] > 1.5 for wait in waits) or (has_waited and not waits):
+        waits = [wait for wait in board.report().tasks[0].waits if wait.what == "memory"]
+        if any(wait.seconds > 1.5 for wait in waits) or (has_waited and not waits):
             return
         has_waited = has_waited or bool(waits)
         time.sleep(0.01)
@@ -222,7 +222,7 @@ def test_the_death_of_one_that_waits_takes_nothing_from_one_of_the_same_number(t
                 board.report()
             os.kill(python("holds"), signal.SIGCONT)
             wait_for(lambda: not python("holds"), 30, "the end of the one that held the lock")
-            assert board.report()["tasks"][0]["starts"] == 1
+            assert board.report().tasks[0].starts == 1
     finally:
         board.remove()
 

@@ -54,7 +54,7 @@ def test_a_text_that_is_too_long(tmp_path: Path) -> None:
 
 def test_a_library_of_another_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board, "_library", None)
-    monkeypatch.setattr(board, "VERSION", plan_table.VERSION + 1)
+    monkeypatch.setattr(board, "VERSION", board.VERSION + 1)
     with pytest.raises(OSError, match="built from another version of this package"):
         board._native()
 

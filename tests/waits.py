@@ -20,6 +20,8 @@ from wilkins.launch.hosts.merge import merged
 from wilkins.plan import planfile
 from wilkins.plan.split import parts
 from wilkins.transport.board import SHARED_MEMORY, Board
+from wilkins.transport.report_table import Report
+from wilkins.values import replace
 
 LIMIT = 60.0
 _HEAD = 1 << 16
@@ -34,7 +36,7 @@ def until_waits(task: int, run: str | Path | None = None) -> None:
     Raises:
         TimeoutError: none did within LIMIT seconds.
     """
-    _until(lambda report: report["tasks"][task]["waits"], run, f"no rank of task {task} waits")
+    _until(lambda report: report.tasks[task].waits, run, f"no rank of task {task} waits")
 
 
 def until_published(port: int, steps: int, run: str | Path | None = None) -> None:
@@ -43,10 +45,10 @@ def until_published(port: int, steps: int, run: str | Path | None = None) -> Non
     Raises:
         TimeoutError: it has not within LIMIT seconds.
     """
-    _until(lambda report: report["ports"][port]["steps"] >= steps, run, f"port {port} has not published {steps} steps")
+    _until(lambda report: report.ports[port].steps >= steps, run, f"port {port} has not published {steps} steps")
 
 
-def _until(condition: Callable[[dict[str, Any]], Any], run: str | Path | None, failed: str) -> None:
+def _until(condition: Callable[[Report], Any], run: str | Path | None, failed: str) -> None:
     boards = _Boards(Path(run or os.environ["WILKINS_RUN"]))
     until = time.monotonic() + LIMIT
     while not condition(boards.report()):
@@ -61,11 +63,11 @@ class _Boards:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._records, host = _records_of(folder)
-        self._last: dict[str, dict[str, Any]] = {}
+        self._last: dict[str, Report] = {}
         """By host: what its board said last."""
         self._plan = planfile.loads((self._records / "plan.json").read_text()) if host else None
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Report:
         """As if all were on one board."""
         if self._plan is None:
             return _report(self._folder)
@@ -77,12 +79,14 @@ class _Boards:
                 if records == self._records:
                     self._last[host] = _report(folder)
                     over.remove(host)
-        whole, _ = merged(self._plan, [(hosts[host], {"report": said}) for host, said in self._last.items()])
+        whole = merged(self._plan, [(hosts[host], said) for host, said in self._last.items()])
         published = Counter(step for host in over for step in self._published(host))
-        for port in whole["ports"]:
-            if port["direction"] == "out":
-                port["steps"] = max(port["steps"], published[whole["tasks"][port["task"]]["name"], port["pattern"]])
-        return whole
+        had = [max(port.steps, published[whole.tasks[port.task].name, port.pattern]) for port in whole.ports]
+        outs = [
+            replace(port, steps=steps) if port.direction == "out" else port
+            for port, steps in zip(whole.ports, had, strict=True)
+        ]
+        return replace(whole, ports=tuple(outs))
 
     def _published(self, host: str) -> Iterator[tuple[str, str]]:
         """Task and port of each step of a host that has nothing more to do: its board is gone, its trace is whole."""
@@ -92,7 +96,7 @@ class _Boards:
                 yield event.task, event.pattern
 
 
-def _report(folder: Path) -> dict[str, Any]:
+def _report(folder: Path) -> Report:
     board = Board.attach(folder)
     try:
         return board.report()

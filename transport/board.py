@@ -18,8 +18,13 @@ from typing import Any, Literal
 
 from wilkins import atomic
 from wilkins.errors import WilkinsError
-from wilkins.transport.plan_table import VERSION, Arrays, Begin, BoardChannel, BoardPort, BoardTask, Rest
+from wilkins.transport import plan_table, report_table
+from wilkins.transport.plan_table import Arrays, Begin, BoardChannel, BoardPort, BoardTask, Rest
+from wilkins.transport.report_table import Holder, Report, VainOpen
+from wilkins.values import restored
 
+VERSION = plan_table.VERSION ^ report_table.VERSION
+"""Of what this package and the library tell each other."""
 SHARED_MEMORY = Path("/dev/shm")
 _SEGMENTS = "segments"
 _NAME_MAX = 1024
@@ -78,7 +83,7 @@ def _native() -> ctypes.CDLL:
         lib = ctypes.CDLL(str(native_library()))
         text, pointer, number = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int
         signatures: dict[str, tuple[Any, list[Any]]] = {
-            "wilkins_plan_table": (ctypes.c_uint, []),
+            "wilkins_tables": (ctypes.c_uint, []),
             "wilkins_board_create": (number, [text, ctypes.POINTER(Arrays)]),
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
             "wilkins_board_detach": (None, [pointer]),
@@ -121,7 +126,7 @@ def _native() -> ctypes.CDLL:
             function = getattr(lib, name)
             function.restype = result
             function.argtypes = arguments
-        if lib.wilkins_plan_table() != VERSION:
+        if lib.wilkins_tables() != VERSION:
             why = "it was built from another version of this package; install that again"
             raise OSError(errno.ELIBBAD, why, str(native_library()))
         _library = lib
@@ -342,12 +347,12 @@ class Board:
         room = 1 << 12
         text = ctypes.create_string_buffer(room)
         _native().wilkins_holder(self._handle, text, room)
-        holder = json.loads(os.fsdecode(text.value))
-        who = f"task '{holder['task']}' rank {holder['rank']}" if holder["task"] else "a launcher"
-        pid = f"process {holder['pid']}{' of its PID namespace' if holder['elsewhere'] else ''}, {holder['program']}"
-        if holder["writes"]:
+        holder = restored(Holder, json.loads(os.fsdecode(text.value)))
+        who = f"task '{holder.task}' rank {holder.rank}" if holder.task else "a launcher"
+        pid = f"process {holder.pid}{' of its PID namespace' if holder.elsewhere else ''}, {holder.program}"
+        if holder.writes:
             return (
-                f"{who} ({pid}) stands still as it writes to {holder['writes']}, and the others wait until what they "
+                f"{who} ({pid}) stands still as it writes to {holder.writes}, and the others wait until what they "
                 "do can be written there: it is stopped, or waits for the file system; let it go on, or end it"
             )
         return (
@@ -397,10 +402,10 @@ class Board:
         """Whether a program has opened or created a file of the port's."""
         return bool(self._ask(_native().wilkins_port_touched, port))
 
-    def vain_open(self, task: int) -> dict[str, Any] | None:
+    def vain_open(self, task: int) -> VainOpen | None:
         """The last name that the task asked for in vain since it was last started, as in `report`."""
-        found: dict[str, Any] | None = json.loads(self._text(_native().wilkins_vain_open, task))
-        return found
+        found = json.loads(self._text(_native().wilkins_vain_open, task))
+        return found and restored(VainOpen, found)
 
     def met_failure(self, task: int) -> bool:
         """Whether a program of the task met an error that ends the run (see `failure`)."""
@@ -420,61 +425,14 @@ class Board:
                 return os.fsdecode(self._room.value)
             self._room = ctypes.create_string_buffer(needed + (needed >> 2) + 1)
 
-    def report(self, *, threads: bool = False) -> dict[str, Any]:
-        """Everything on the board, as plain data. `threads`: looks in /proc at all that use ports; without that,
-        `unsure` and `among` tell nothing::
-
-        {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts", "met_failure",
-                    "vain_open": {                               # the last open or look in vain; or null
-                        "port", "name",
-                        "sought": "next name|next step|only step|unequal|unread|gone|strange",   # see board/layout.hpp
-                        "steps", "opens",                        # of the name: read; opens of the last one
-                        "process",                               # that has asked: its number in the run
-                        "went_on": "no|read|wrote", "then": name},  # what the program opened afterwards
-                    "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
-                    "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
-                                   "seconds",
-                                   "strange": bool,              # no producer has a file of such a name, but others
-                                   "looks": bool,                # it looks at the name, and does not open it
-                                   "unsure": bool,               # another thread of the rank may go on
-                                   "on": [[task, first rank, last rank], ...]}],
-                    "among": [rank, ...],                        # in calls of MPI's that others of the task have to end
-                    "flushes": [{"rank", "pid", "port", "seconds"}],     # made by the layer, after writes
-                    "unmatched_names": [{"name", "uses"}],       # that its programs used, and that match no port
-                    "polls": [{"rank", "port", "name", "looks",          # looks in vain since its last step,
-                               "seconds",                                # the first so long ago
-                               "lists": bool}]}],                        # the last one lists the folder of these files
-         "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
-                    "bytes", "names",                            # out: different names of these steps
-                    "dropped", "reopened", "shared", "unseen", "touched": bool,
-                    "left", "brought",                           # of a relay: bytes of its steps that nobody read, and
-                                                                 # messages for those that came when they were
-                    "waits_first": bool, "waits_looks": bool,    # its first open, and looks, wait for a step
-                    "stand_in": "no|given|undecided|found|prevented",
-                    "stands": name,                              # stands for its next step, or would have
-                    "in_vain",                                   # opens and looks that found nothing, before a step
-                    "again": bool,                               # its only step was opened again, and no other came
-                    "only_looks": bool, "asked": name,           # all of these were looks; the last one's, or
-                                                                 # that of an open that `first` has answered
-                    "begun_in": folder,                          # out: where its files have come to be last
-                    "lost_changes",                              # steps that its programs changed and nobody can see
-                    "not_found", "not_found_printed",            # objects of its steps that were not there, and those
-                                                                 # for which HDF5 printed an error
-                    "not_found_path", "not_found_in"}],          # the last of these, in the file of this name
-         "channels": [{"outport", "inport", "queued",
-                       "next": name,                             # of the first that is queued; none has had it
-                       "waits": bool,                            # its producer waits when it is full
-                       "published", "read", "skipped", "dropped", "let_go", "newer",   # steps, see ChannelRecord
-                       "held",                                   # steps that the reading task has open
-                       "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none
-         "memory_bytes", "memory_peak_bytes",
-         "trace_stopped": bool}                                  # a run that goes on with this one lacks its end
+    def report(self, *, threads: bool = False) -> Report:
+        """Everything on the board. `threads`: looks in /proc at all that use ports; without that, `unsure` and `among`
+        tell nothing.
 
         Raises:
             BoardHeldError: the board could not be asked.
         """
-        report: dict[str, Any] = json.loads(self._text(_native().wilkins_report, int(threads)))
-        return report
+        return restored(Report, json.loads(self._text(_native().wilkins_report, int(threads))))
 
     def last_steps(self, outport: int) -> list[tuple[Path, int]]:
         """The steps of an out-port that are still in memory, newest first: each one's file, and its size in bytes.

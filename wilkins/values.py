@@ -8,13 +8,33 @@ thousand has the standard library's.
 All that it offers means what it means there: `dataclass` with ``frozen``, ``slots``, ``kw_only`` and ``eq``, and the
 functions below. Those of the standard library take these classes as well, and a type checker sees its declarations.
 Left out are ``InitVar``, ``KW_ONLY``, ``order``, and classes of the one kind that inherit from one of the other.
+
+Besides, `plain` makes of a value what JSON can hold, and `restored` makes a value of that, by the types that the fields
+declare.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from collections import abc
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
-__all__ = ["MISSING", "asdict", "dataclass", "field", "fields", "is_dataclass", "replace"]
+__all__ = [
+    "MISSING",
+    "NotOfTypeError",
+    "asdict",
+    "dataclass",
+    "field",
+    "fields",
+    "is_dataclass",
+    "plain",
+    "replace",
+    "restored",
+]
 
 if TYPE_CHECKING:
     from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
@@ -244,3 +264,118 @@ else:
     def _restore(self, state):
         for one, value in zip(self.__shape__.fields, state, strict=True):
             _set(self, one.name, value)
+
+
+T = TypeVar("T")
+_Reader = Callable[[Any], Any]
+
+
+class NotOfTypeError(ValueError):
+    """Data do not have the form of what they are to be; the message says where."""
+
+
+def plain(value: Any) -> Any:
+    """What stands in JSON for a value that it has no form for; give it to `json.dumps` as ``default``."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return str(value)
+
+
+def restored(kind: type[T], data: Any) -> T:
+    """A value of a data class again, from what JSON made of it. Fields that are missing have their defaults; what the
+    class has no field for is left out.
+
+    Raises:
+        NotOfTypeError: something is missing, or of another type than its field declares.
+    """
+    return cast("T", _reader(cast("Any", kind))(data))
+
+
+@cache
+def _reader(kind: Any) -> _Reader:
+    """Of a type: what makes its values of plain data."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return lambda data: data
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _of_class(kind)
+    if kind is Path:
+        return lambda data: Path(_checked((str,), data))
+    if origin is Literal:
+        return lambda data: data if data in inner else _refuse(f"one of {inner}", data)
+    if origin in (Union, UnionType):
+        return _of_optional(_reader(next(one for one in inner if one is not NoneType)))
+    if origin in (list, abc.Sequence):
+        return _of_list(_reader(inner[0]), list)
+    if origin is tuple and inner[1:] == (...,):
+        return _of_list(_reader(inner[0]), tuple)
+    if origin is tuple:
+        return _of_tuple([_reader(one) for one in inner])
+    if origin in (dict, abc.Mapping):
+        return _of_mapping(int if inner[0] is int else _reader(inner[0]), _reader(inner[1]))
+    allowed = {float: (float, int), int: (int,)}.get(kind, (kind,))
+    return lambda data: _checked(allowed, data)
+
+
+def _checked(allowed: tuple[type, ...], data: Any) -> Any:
+    return data if isinstance(data, allowed) else _refuse(allowed[0].__name__, data)
+
+
+def _refuse(what: str, data: Any) -> Any:
+    raise NotOfTypeError(f"not {what}: {data!r}")
+
+
+def _of_optional(read: _Reader) -> _Reader:
+    return lambda data: None if data is None else read(data)
+
+
+def _of_list(read: _Reader, kind: Callable[[Any], Any]) -> _Reader:
+    return lambda data: kind([read(one) for one in _checked((list, tuple), data)])
+
+
+def _of_tuple(readers: list[_Reader]) -> _Reader:
+    def read(data: Any) -> Any:
+        if len(_checked((list, tuple), data)) != len(readers):
+            _refuse(f"{len(readers)} values", data)
+        return tuple([read(one) for read, one in zip(readers, data, strict=True)])
+
+    return read
+
+
+def _of_mapping(read_key: _Reader, read: _Reader) -> _Reader:
+    """JSON has texts for keys."""
+    return lambda data: {read_key(key): read(one) for key, one in _checked((dict,), data).items()}
+
+
+def _of_class(kind: type) -> _Reader:
+    """The types are found where the class declares them: it may inherit fields from other modules."""
+    types: dict[str, tuple[Mapping[str, Any], str]] = {}
+    for base in kind.__mro__:
+        known = vars(sys.modules[base.__module__])
+        for name, words in base.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 - costs an import of inspect
+            types.setdefault(name, (known, words))
+    declared = [(one.name, _named(*types[one.name]), _has_default(one)) for one in fields(cast("Any", kind))]
+
+    def read(data: Any) -> Any:
+        _checked((dict,), data)
+        values = {}
+        for name, reader, optional in declared:
+            if name in data:
+                try:
+                    values[name] = reader(data[name])
+                except NotOfTypeError as error:
+                    raise NotOfTypeError(f"{name}: {error}") from None
+            elif not optional:
+                _refuse(f"complete, for {name!r} is missing", data)
+        return kind(**values)
+
+    return read
+
+
+def _has_default(field: Any) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _named(known: Mapping[str, Any], declared: str) -> _Reader:
+    """The reader of a type by its words in a module."""
+    return _reader(eval(declared, dict(known)))

@@ -13,8 +13,8 @@ PATIENCE = 1.5
 board = Board.attach(Path(os.environ["WILKINS_RUN"]))
 until = time.monotonic() + PATIENCE
 while time.monotonic() < until:
-    partner = board.report()["tasks"][int(sys.argv[1])]
-    if partner["waits"] or partner["state"] == "ended":
+    partner = board.report().tasks[int(sys.argv[1])]
+    if partner.waits or partner.state == "ended":
         break
     time.sleep(0.01)
 board.close()

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from wilkins.launch.watch.decide import Exit, Facts, VainOpen, after_exit, met_end
+from wilkins.launch.watch.decide import Exit, Facts, after_exit, met_end
+from wilkins.transport.report_table import VainOpen
 
 CONSUMER = Facts(
     rerun="auto",

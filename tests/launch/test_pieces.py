@@ -21,6 +21,8 @@ from wilkins.launch.watch.stacks import innermost, where
 from wilkins.plan import planfile
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 from wilkins.terminal import tables
+from wilkins.transport.report_table import Report
+from wilkins.values import restored
 
 TASK = TaskPlan(
     index=0,
@@ -155,7 +157,15 @@ def test_durations(seconds: float, text: str) -> None:
 
 def report_of_waits(reached: list[int], *more: dict[str, Any]) -> dict[str, Any]:
     """A producer of two ranks, one of which waits for room on rank 3 of its reader; `more`: waits of the reader."""
-    wait = {"rank": 1, "pid": 7, "for": "room", "port": 0, "name": "a1.h5", "seconds": 31.2, "on": [[1, 3, 3]]}
+    wait = {
+        "rank": 1,
+        "pid": 7,
+        "what": "room",
+        "port": 0,
+        "name": "a1.h5",
+        "seconds": 31.2,
+        "on": [{"task": 1, "first": 3, "last": 3}],
+    }
     return {
         "tasks": [
             {"name": "sim", "nprocs": 2, "waits": [wait], "flushes": []},
@@ -194,7 +204,7 @@ def report_of_waits(reached: list[int], *more: dict[str, Any]) -> dict[str, Any]
     ],
 )
 def test_a_wait_for_room_proposes_the_key_and_its_value(reached: list[int], cure: str) -> None:
-    first, second = explain.waits(report_of_waits(reached))
+    first, second = explain.waits(restored(Report, report_of_waits(reached)))
     assert first == "sim[1] has waited 31 s for room to write a1.h5, on plot[3]"
     assert second.endswith(cure)
 
@@ -208,17 +218,17 @@ def test_the_task_that_all_wait_for_is_named_with_its_process() -> None:
     """Of tasks that wait themselves, and of ended ones, there is nothing to be seen."""
     report = report_of_waits([2, 0, 0, 0])
     report["tasks"][0]["state"] = report["tasks"][1]["state"] = "running"
-    (said,) = explain.awaited(report, {0: 11, 1: 12}, nobody)
+    (said,) = explain.awaited(restored(Report, report), {0: 11, 1: 12}, nobody)
     assert said.startswith("  plot (process 12) has had 2 steps and waits for no task; it computes, or waits for")
     assert said.endswith(": `py-spy dump --pid 12` or `gdb -p 12` shows where")
-    assert "process" not in explain.awaited(report, {}, nobody)[0]
+    assert "process" not in explain.awaited(restored(Report, report), {}, nobody)[0]
     report["tasks"][1]["state"] = "ended"
-    assert explain.awaited(report, {0: 11, 1: 12}, nobody) == []
+    assert explain.awaited(restored(Report, report), {0: 11, 1: 12}, nobody) == []
     report["tasks"][1]["state"] = "running"
-    (said,) = explain.awaited(report, {0: 11, 1: 12}, lambda pid: f"fit (train.py:{pid})")
+    (said,) = explain.awaited(restored(Report, report), {0: 11, 1: 12}, lambda pid: f"fit (train.py:{pid})")
     assert said.endswith("it computes, or waits for something else, in fit (train.py:12)")
     both = report_of_waits([2, 0, 0, 0], report["tasks"][0]["waits"][0])
-    assert explain.awaited(both, {}, nobody) == []
+    assert explain.awaited(restored(Report, both), {}, nobody) == []
 
 
 def test_the_innermost_calls_are_those_of_the_main_thread() -> None:
@@ -248,14 +258,14 @@ def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
     wait = {
         "rank": 0,
         "pid": 8,
-        "for": "data",
+        "what": "data",
         "port": 1,
         "name": "a01.h5",
         "strange": False,
         "seconds": 30.0,
-        "on": [[0, 0, 0]],
+        "on": [{"task": 0, "first": 0, "last": 0}],
     }
-    (cure,) = explain.cures(report_of_waits([0, 0, 0, 0], wait))
+    (cure,) = explain.cures(restored(Report, report_of_waits([0, 0, 0, 0], wait)))
     assert cure == (
         "  plot has opened no step of 'a*.h5' so far: it asks for 'a01.h5', and none of the steps that wait "
         "for it (2) has that name; compare it with 'a0.h5', which sim has written"
@@ -280,37 +290,45 @@ def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
     ],
 )
 def test_a_reader_that_asks_for_a_name_like_none_that_was_written(stand_in: str, stands: str, cure: str) -> None:
-    wait = {"rank": 0, "for": "data", "port": 1, "name": "in.h5", "strange": True, "seconds": 30.0, "on": [[0, 0, 0]]}
+    wait = {
+        "rank": 0,
+        "what": "data",
+        "port": 1,
+        "name": "in.h5",
+        "strange": True,
+        "seconds": 30.0,
+        "on": [{"task": 0, "first": 0, "last": 0}],
+    }
     report = report_of_waits([2, 2, 2, 1], wait)
     report["ports"][1] |= {"stand_in": stand_in, "stands": stands}
-    (told,) = explain.cures(report)
+    (told,) = explain.cures(restored(Report, report))
     assert told.startswith(f"  {cure}")
     assert ("`as: in.h5`" in told) == (stand_in != "found")
 
 
 def test_a_wait_for_room_of_readers_that_all_read_proposes_nothing() -> None:
-    assert explain.cures(report_of_waits([2, 2, 2, 1])) == []
+    assert explain.cures(restored(Report, report_of_waits([2, 2, 2, 1]))) == []
 
 
 def test_a_reader_that_waits_for_another_file_is_to_have_a_longer_queue() -> None:
     wait = {
         "rank": 3,
         "pid": 8,
-        "for": "data",
+        "what": "data",
         "port": 2,
         "name": "",
         "strange": False,
         "seconds": 30.0,
-        "on": [[0, 0, 1]],
+        "on": [{"task": 0, "first": 0, "last": 1}],
     }
-    (cure,) = explain.cures(report_of_waits([2, 2, 2, 1], wait))
+    (cure,) = explain.cures(restored(Report, report_of_waits([2, 2, 2, 1], wait)))
     assert cure.endswith("give the in-port 'a*.h5' of plot a longer queue, such as `queue: 4`")
 
 
 def test_a_reader_that_keeps_all_its_steps_open_is_told_how_many() -> None:
     report = report_of_waits([2, 2, 2, 2])
     report["channels"][0] |= {"queued": 0, "held": 14}
-    (cure,) = explain.cures(report)
+    (cure,) = explain.cures(restored(Report, report))
     assert cure == (
         "  plot has 14 steps of 'a*.h5' open at once: let it close those that it has done with, or give the in-port "
         "'a*.h5' of plot a longer queue, such as `queue: 28`"
@@ -328,25 +346,25 @@ def circle(*edges: tuple[int, int], waits_first: bool = True, steps: int = 0) ->
         wait = {
             "rank": 0,
             "pid": 7,
-            "for": "data",
+            "what": "data",
             "port": port,
             "name": "",
             "strange": False,
             "seconds": 1.0,
-            "on": [[on, 0, 0]],
+            "on": [{"task": on, "first": 0, "last": 0}],
         }
         tasks[waiting]["waits"].append(wait)
     return {"tasks": tasks, "ports": ports, "channels": []}
 
 
 def test_tasks_that_wait_for_each_others_first_step_are_to_begin_without() -> None:
-    (cure,) = explain.cures(circle((0, 1), (1, 2), (2, 3), (3, 1)))
+    (cure,) = explain.cures(restored(Report, circle((0, 1), (1, 2), (2, 3), (3, 1))))
     assert cure.startswith("  t1, t2 and t3 wait for each other's first step; let one begin without: give the in-port ")
     assert "'p1.h5' of t1 `first: missing`" in cure
     assert "`first: file`" in cure
-    assert explain.cures(circle((0, 1), (1, 2))) == []
-    assert explain.cures(circle((0, 1), (1, 0), steps=1)) == []
-    assert explain.cures(circle((0, 1), (1, 0), waits_first=False)) == []
+    assert explain.cures(restored(Report, circle((0, 1), (1, 2)))) == []
+    assert explain.cures(restored(Report, circle((0, 1), (1, 0), steps=1))) == []
+    assert explain.cures(restored(Report, circle((0, 1), (1, 0), waits_first=False))) == []
 
 
 def test_a_rank_imports_no_yaml_graph_hdf5_or_mpi() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from wilkins.launch.watch.namesakes import is_one_letter_off
 from wilkins.launch.watch.unmatched import UnmatchedNames, only_one, others_wait
+from wilkins.transport.report_table import Report
+from wilkins.values import restored
 
 
 @pytest.mark.parametrize(
@@ -30,13 +32,13 @@ def test_one_letter_off(name: str, step: str, off: bool) -> None:
     assert is_one_letter_off(name, step) == off
 
 
-def report(uses: int, **changes: Any) -> dict[str, Any]:
+def report(uses: int, **changes: Any) -> Report:
     """What a board says of a writer that waits for room, and of a reader that has asked for a misspelt name."""
     writer = {
         "name": "sim",
         "state": "running",
         "nprocs": 1,
-        "waits": [{"for": "room", "rank": 0}],
+        "waits": [{"what": "room", "rank": 0}],
         "unmatched_names": [],
     }
     asked = [{"name": changes.get("asked", "ouput0.h5"), "uses": uses}]
@@ -45,11 +47,12 @@ def report(uses: int, **changes: Any) -> dict[str, Any]:
         {"task": 0, "pattern": "output*.h5", "steps": changes.get("steps", 2), "bytes": 8, "touched": True},
         {"task": 1, "pattern": "output*.h5", "steps": changes.get("read", 0), "bytes": 0, "touched": False},
     ]
-    return {
+    told = {
         "tasks": [{**writer, **changes.get("writer", {})}, reader],
         "ports": [ports[0], {**ports[1], "touched": changes.get("touched", False)}],
         "channels": [{"outport": 0, "inport": 1, "next": changes.get("next", "output0.h5")}],
     }
+    return restored(Report, told)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def names(there: bool = False) -> UnmatchedNames:
     return UnmatchedNames(plan, lambda path: there and path == Path("/two/ouput0.h5"))
 
 
-def after(found: UnmatchedNames, *reports: dict[str, Any]) -> list[str]:
+def after(found: UnmatchedNames, *reports: Report) -> list[str]:
     """What is told of the reader after reports, one a second, with a patience of three seconds."""
     for second, one in enumerate(reports):
         found.follow(one, float(second))

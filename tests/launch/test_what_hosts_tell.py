@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from wilkins.launch.hosts.clashes import clashes
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.crossed import traced
 from wilkins.launch.hosts.spoken import spoken
+from wilkins.launch.hosts.told import State
 from wilkins.launch.hosts.waits import Stillness, alone
 from wilkins.launch.records.tracednames import names_of
 from wilkins.plan.graph import wire
@@ -21,6 +21,8 @@ from wilkins.plan.plan import Plan
 from wilkins.plan.planner import make_plan
 from wilkins.plan.split import Part, parts
 from wilkins.spec.load import load
+from wilkins.transport.report_table import Report, TaskFacts
+from wilkins.values import restored
 
 PAIR = """
 tasks:
@@ -40,9 +42,7 @@ def planned(folder: Path, ranks: int = 1) -> tuple[Plan, tuple[Part, ...]]:
     return plan, parts(plan)
 
 
-def state(
-    part: Part, *, waits: bool = True, unsure: bool = False, polls: bool = False, among: bool = False
-) -> dict[str, Any]:
+def state(part: Part, *, waits: bool = True, unsure: bool = False, polls: bool = False, among: bool = False) -> State:
     """Of a host on which nothing moves; `waits`: so does the program, and the relay does; `among`: in its MPI."""
     wait = [{"rank": 0, "unsure": unsure}]
     poll = [{"rank": 0}] if polls else []
@@ -57,10 +57,10 @@ def state(
         }
         for task in part.plan.tasks
     ]
-    return {"report": {"tasks": tasks}, "over": []}
+    return restored(State, {"report": {"tasks": tasks}})
 
 
-def verdicts(found: Stillness, states: list[tuple[Part, dict[str, Any]]], until: float) -> list[tuple[float, str]]:
+def verdicts(found: Stillness, states: list[tuple[Part, State]], until: float) -> list[tuple[float, str]]:
     """What is said at which second, if nobody can help; each verdict but the usual one."""
     said: list[tuple[float, str]] = []
     for second in range(int(until) + 1):
@@ -110,10 +110,8 @@ def test_a_run_with_a_program_that_polls_is_not_stuck(tmp_path: Path) -> None:
 def test_processes_that_do_not_end_after_all_tasks_have(tmp_path: Path) -> None:
     """No queue need grow, and nobody waits for a step."""
     _, found = planned(tmp_path)
-    states = [(part, state(part)) for part in found]
-    for _, told in states:
-        for task in told["report"]["tasks"]:
-            task.update(state="ended", waits=[])
+    ended = TaskFacts("", 1, "ended")
+    states = [(part, State(report=Report(tasks=(ended,) * len(part.plan.tasks)))) for part in found]
     said = verdicts(Stillness(), states, 25)
     assert said[0] == (20.0, "does not end")
     assert {verdict for _, verdict in said} == {"does not end"}
@@ -124,9 +122,7 @@ def test_one_task_is_alone_where_all_others_wait(tmp_path: Path) -> None:
     assert alone([(part, state(part, waits=part.host == 0)) for part in found]) == {1}
     assert alone([(part, state(part)) for part in found]) == set()
     assert alone([(part, state(part, waits=False)) for part in found]) == set()
-    assert (
-        alone([(part, state(part, waits=part.host == 0) if part.host else {"still": 0.1}) for part in found]) == set()
-    )
+    assert alone([(part, state(part, waits=part.host == 0) if part.host else State(0.1)) for part in found]) == set()
 
 
 def test_messages_call_a_relay_by_its_task(tmp_path: Path) -> None:
@@ -168,7 +164,7 @@ def test_polls_on_a_host_are_told_with_the_name_of_the_producer(
     for second in range(40):
         monkeypatch.setattr("wilkins.launch.hosts.asks.time.monotonic", lambda now=second: float(now))
         names[0]["uses"] = second
-        said = asks.told(report)
+        said = asks.told(restored(Report, report))
     (line,) = said
     assert "did you mean 'x_0.h5', which sim has published" in line
 

@@ -78,7 +78,7 @@ def _producers() -> int:
     finally:
         board.close()
     own = int(os.environ["WILKINS_TASK"])
-    return sum(report["ports"][channel["inport"]]["task"] == own for channel in report["channels"])
+    return sum(report.ports[channel.inport].task == own for channel in report.channels)
 
 
 class Keeper:

@@ -9,6 +9,7 @@
 #include "board/look.hpp"
 #include "board/shared_lock.hpp"
 #include "plan_table.hpp"
+#include "report_table.hpp"
 
 namespace wilkins {
 
@@ -35,25 +36,14 @@ inline constexpr uint32_t kLeastSeries = 256;   // but no fewer than so many eac
 
 inline constexpr int kUnmatchedNames = 12;       // names that match no port, which a task remembers of its program's
 
-enum class TaskState : uint32_t { pending, running, ended };
 // resting: closed by its program, which is going to add to it; nobody else sees it.
 enum class SlotState : uint32_t { free, writing, published, resting };
-enum class WaitFor : uint32_t { nothing, data, room, memory };
 // How a wait ends if nothing that it waits for can come any more.
 enum class WaitKind : uint32_t {
     plain,     // the run is stuck
     gives_up,  // the program goes on without
     to_end,    // as the first; and it waits for the end of the stream, whatever steps there are
     polls,     // it does not wait, but has asked so often that it is as if it did, for steps that it has not been shown
-};
-
-// Does one name, as the program of an in-port says it, stand for the next step whatever the producers call that?
-enum class StandIn : uint32_t {
-    no,
-    given,      // by the workflow file: the program has no other name for the port's files
-    undecided,  // the program is told the name of the next step, but may say another one: its first open tells
-    found,      // that did; its other names are those of files that never come
-    prevented,  // it might have, but a file on disk has the name
 };
 
 // Do closed files of such a port wait before they are published?
@@ -132,21 +122,6 @@ struct Vain {
     uint32_t lists;  // it was a listing
     char name[kNameMax];
 };
-
-// What a name is of which no step comes, to the task that opens it or looks at it (see queue/vain_opens.hpp).
-enum class Sought : uint32_t {
-    nothing,    // none was asked for
-    next_name,  // a new one, which differs in numbers only from names that the task has read
-    next_step,  // one of which the task has read several steps, each opened equally often, and no other step is there
-    only_step,  // one of which the task has read one step or none
-    unequal,    // one of which the task has opened some steps oftener than others
-    unread,     // one of which the task has read several steps, while steps of other names are there that it has not read
-    gone,       // one whose step was published and is not there any more
-    strange,    // one unlike all that the task has read
-};
-
-// What a rank did after it had asked in vain.
-enum class WentOn : uint32_t { no, read, wrote };
 
 // The last open or look of a rank that failed since no step of the name will come.
 struct VainOpen {

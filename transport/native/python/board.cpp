@@ -15,6 +15,7 @@
 #include "board/context.hpp"
 #include "board/create.hpp"
 #include "board/trace.hpp"
+#include "python/json.hpp"
 #include "python/report.hpp"
 #include "queue/answers.hpp"
 #include "queue/queue.hpp"
@@ -72,8 +73,8 @@ private:
 
 }  // namespace
 
-// Of the table that the library was built with (see plan_table.py).
-WILKINS_API(unsigned, wilkins_plan_table()) { return kPlanTable; } WILKINS_OR(0)
+// of the tables that the library was built with (see plan_table.py, report_table.py).
+WILKINS_API(unsigned, wilkins_tables()) { return kPlanTable ^ kReportTable; } WILKINS_OR(0)
 
 WILKINS_API(int, wilkins_board_create(const char* folder, const told::Arrays* run)) {
     return create_board(folder, *run);
@@ -98,17 +99,12 @@ WILKINS_API(size_t, wilkins_holder(const Watched* board, char* text, size_t room
     const BoardRecord& head = board->head();
     const bool writes = holder(head.lock.lock) == 0;
     const HolderRecord& who = writes ? head.trace_lock.holder : head.lock.holder;
-    std::string out = "{\"task\":";
-    append_json(out, who.task >= 0 && who.task < head.tasks ? board->task(who.task).name : "");
-    out += ",\"rank\":" + std::to_string(who.rank) + ",\"pid\":" + std::to_string(who.pid) + ",\"program\":";
     char program[sizeof(who.program)];
     memcpy(program, who.program, sizeof(program));
     program[sizeof(program) - 1] = 0;
-    append_json(out, program);
-    out += std::string(",\"elsewhere\":") + (who.namespace_ == board->pid_namespace() ? "false" : "true");
-    out += ",\"writes\":";
-    append_json(out, writes ? head.trace_file : "");
-    return hand_out(out + "}", text, room);
+    const char* const task = who.task >= 0 && who.task < head.tasks ? board->task(who.task).name : "";
+    const bool elsewhere = who.namespace_ != board->pid_namespace();
+    return hand_out(as_json(facts::Holder{task, who.rank, who.pid, program, elsewhere, writes ? head.trace_file : ""}), text, room);
 } WILKINS_OR(kNoText)
 
 // A file on disk, by what stat says of it, that an earlier run has left: it keeps no name from standing in.
@@ -281,7 +277,7 @@ WILKINS_API(int, wilkins_port_touched(const Watched* board, int port)) {
 
 WILKINS_API(size_t, wilkins_vain_open(const Watched* board, int task, char* text, size_t room)) {
     const Briefly lock(*board);
-    return hand_out(lock ? vain_open(*board, task) : "null", text, room);
+    return hand_out(as_json(lock ? vain_open(*board, task) : std::nullopt), text, room);
 } WILKINS_OR(kNoText)
 
 WILKINS_API(int, wilkins_task_met_failure(const Watched* board, int task)) {

@@ -1,20 +1,18 @@
 // What the launcher is told of a run.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "board/board.hpp"
 
 namespace wilkins {
 
-// Everything on the board, as JSON (wilkins/transport/board.py says what). What changes is taken from the board under its lock,
+// Everything on the board, as JSON (transport/report_table.py says what). What changes is taken from the board under its lock,
 // which others wait for; the lock is released before the text is made. `threads`: is it told of which ranks each thread is known to wait?
 std::string report(const Board& board, Board::Lock& lock, bool threads);
 
-// What the task has asked for in vain last, as JSON; "null": nothing. Call with the lock held.
-std::string vain_open(const Board& board, int task);
-
-// Adds a text as a string of JSON.
-void append_json(std::string& out, const char* text);
+// What the task has asked for in vain last. Call with the lock held.
+std::optional<facts::VainOpen> vain_open(const Board& board, int task);
 
 }  // namespace wilkins

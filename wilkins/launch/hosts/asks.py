@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from typing import Any
 
 from wilkins.launch.watch.polling import Polls
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
+from wilkins.transport.report_table import Report
+from wilkins.values import replace
 
 
 class Asks:
@@ -27,12 +28,11 @@ class Asks:
         self.alone: set[int] = set()
         self.polls = Polls(part.plan, others_wait=self._others_wait, spared=spared)
 
-    def told(self, report: dict[str, Any]) -> list[str]:
+    def told(self, report: Report) -> list[str]:
         """What to say of them. Who writes on another host stands in the place of the relay by which it does."""
-        tasks = [
-            {**task, "name": self._producers.get(place, task["name"])} for place, task in enumerate(report["tasks"])
-        ]
-        return self.polls.told({**report, "tasks": tasks}, time.monotonic())
+        names = (self._producers.get(place, task.name) for place, task in enumerate(report.tasks))
+        tasks = [replace(task, name=name) for task, name in zip(report.tasks, names, strict=True)]
+        return self.polls.told(replace(report, tasks=tuple(tasks)), time.monotonic())
 
-    def _others_wait(self, _report: dict[str, Any], place: int) -> bool:
+    def _others_wait(self, _report: Report, place: int) -> bool:
         return self._part.tasks[place] in self.alone

@@ -10,6 +10,8 @@ import select
 import time
 from typing import Any
 
+from wilkins.values import plain
+
 BEAT = 1.0
 """Seconds between signs of life, of both sides."""
 
@@ -39,7 +41,7 @@ class Control:
         Raises:
             OSError: it is not there any more, or has taken nothing for too long.
         """
-        self._unsent += json.dumps(message).encode() + b"\n"
+        self._unsent += json.dumps(message, default=plain).encode() + b"\n"
         until = time.monotonic() + PATIENCE
         while self._unsent:
             if _has_room(self._writes, until - time.monotonic() if self._waits else 0.0):

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from wilkins.launch.hosts.told import Account
 from wilkins.launch.records.crossings import Crossing
 from wilkins.launch.records.tracednames import Trace
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, Relay
+from wilkins.transport.report_table import PortFacts
 
 
-def crossed(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> list[Crossing]:
+def crossed(plan: Plan, told: Sequence[tuple[Part, Account]]) -> list[Crossing]:
     """What each relay has carried whose receiver's host has told: the steps that arrived, and the messages for them."""
     found = []
-    for part, message in told:
-        port_of = {port["task"]: port for port in message["report"]["ports"]}
+    for part, account in told:
+        port_of = {port.task: port for port in (account.report.ports if account.report else ())}
         found += [
-            _crossing(plan, relay, port_of[task], message["messages"][str(relay.index)])
-            for task, relay in part.receivers
+            _crossing(plan, relay, port_of[task], account.messages[relay.index]) for task, relay in part.receivers
         ]
     return found
 
@@ -37,7 +37,7 @@ def traced(plan: Plan, part: Part, path: Path) -> Trace:
     return Trace(path, readers)
 
 
-def _crossing(plan: Plan, relay: Relay, port: dict[str, Any], messages: int) -> Crossing:
+def _crossing(plan: Plan, relay: Relay, port: PortFacts, messages: int) -> Crossing:
     outport = plan.ports[relay.outport]
     readers = (plan.tasks[plan.ports[plan.channels[channel].inport].task].name for channel in relay.channels)
     return Crossing(
@@ -46,8 +46,8 @@ def _crossing(plan: Plan, relay: Relay, port: dict[str, Any], messages: int) -> 
         files=outport.pattern,
         writes=plan.hosts[relay.writes].name,
         reads=plan.hosts[relay.reads].name,
-        steps=port["steps"],
-        bytes=port["bytes"],
-        moved=port["bytes"] - port["left"],
-        messages=messages + port["brought"],
+        steps=port.steps,
+        bytes=port.bytes,
+        moved=port.bytes - port.left,
+        messages=messages + port.brought,
     )

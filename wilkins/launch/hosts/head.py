@@ -20,8 +20,9 @@ from wilkins.launch.hosts.clocks import compared
 from wilkins.launch.hosts.control import BEAT, PATIENCE, unpacked
 from wilkins.launch.hosts.crossed import crossed, traced
 from wilkins.launch.hosts.host import Host, cleaning, end, started
-from wilkins.launch.hosts.merge import merged, wrong
+from wilkins.launch.hosts.merge import ends_of, merged, wrong
 from wilkins.launch.hosts.spoken import spoken
+from wilkins.launch.hosts.told import Account, State
 from wilkins.launch.options import Ended, RunOptions
 from wilkins.launch.programs.environment import user_environment
 from wilkins.launch.programs.output import Terminal
@@ -35,7 +36,8 @@ from wilkins.launch.watch.stopping import Stop
 from wilkins.launch.watch.stuck import QUIET_FOR
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, parts
-from wilkins.values import asdict
+from wilkins.transport.report_table import Report
+from wilkins.values import asdict, restored
 
 _UP_WITHIN = 60.0
 """Seconds within which a keeper must be there."""
@@ -161,12 +163,12 @@ class Head:
                             self.tell(host, beat=time.monotonic_ns(), alone=alone, asks=asks)
                 self._check(now, signals, introduced=introduced)
         code = self._conclude()
-        failures = [host.ended.get("failures", {}) for host in self.hosts if host.ended is not None]
+        failures = [host.ended.failures for host in self.hosts if host.ended is not None]
         return Ended(
             code,
             self.records.path,
             self.stop is not None and self.stop.goes_on,
-            {int(task): count for of_host in failures for task, count in of_host.items()},
+            {task: count for of_host in failures for task, count in of_host.items()},
         )
 
     def _introduce(self) -> None:
@@ -198,8 +200,8 @@ class Head:
         elif "helped" in message:
             self._helped(host, did=message["helped"])
         elif "beat" in message:
-            host.state = message["beat"]
-            host.report = message.get("report")
+            host.state = restored(State, message["beat"])
+            host.report = restored(Report, message["report"]) if message.get("report") else None
             host.steps = message["steps"]
         elif "ready" in message:
             host.ready = message["ready"]
@@ -223,8 +225,8 @@ class Head:
             host.gone = True
             self._end(Stop(message["code"], f"{host.name}: {self._spoken(message['failed'])}"))
         elif "ended" in message:
-            host.ended = message
-            host.report = message["report"] or host.report
+            host.ended = restored(Account, message["ended"])
+            host.report = host.ended.report or host.report
             self._let_leave()
 
     def _let_leave(self) -> None:
@@ -299,18 +301,18 @@ class Head:
         if introduced and self.stop is None:
             self._progress.turn(now, self._report, dict)
 
-    def _report(self) -> dict[str, Any] | None:
+    def _report(self) -> Report | None:
         """What the boards of all hosts say, where all have told."""
-        told = [(host.part, {"report": host.report}) for host in self.hosts if host.report is not None]
-        return merged(self.plan, told)[0] if len(told) == len(self.hosts) else None
+        told = [(host.part, host.report) for host in self.hosts if host.report is not None]
+        return merged(self.plan, told) if len(told) == len(self.hosts) else None
 
-    def _states(self) -> list[tuple[Part, dict[str, Any]]]:
+    def _states(self) -> list[tuple[Part, State]]:
         """What hosts have told last, of those that go on."""
         return [(host.part, host.state) for host in self.hosts if not host.over]
 
     def _check_stuck(self, now: float) -> None:
         states = self._states()
-        quiet = min((state.get("still", 0.0) for _, state in states), default=0.0)
+        quiet = min((state.still for _, state in states), default=0.0)
         if quiet >= QUIET_FOR and not self._explained and (said := waits.lines(self.plan, states)):
             self.terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *said, further.STUCK]))
         self._explained = quiet >= QUIET_FOR
@@ -333,27 +335,28 @@ class Head:
             self._asked = []
             self._still.tried(self._asked_for, did=did)
             for one in self.hosts if did else ():
-                one.state = {}
+                one.state = State()
         else:
             self.tell(self._asked[0], **self._asked_for)
 
     def _conclude(self) -> int:
         self._progress.end()
         self._note_clocks()
-        told = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended["report"]]
-        codes = [host.ended["ended"] for host in self.hosts if host.ended is not None]
-        report, ends = merged(self.plan, told)
+        told = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended.report]
+        codes = [host.ended.code for host in self.hosts if host.ended is not None]
+        reports = [(part, account.report) for part, account in told if account.report]
+        report = merged(self.plan, reports)
         self._join_logs()
-        if self.stop is None and (said := [*wrong(self.plan, told, report), *self._clashes()]):
+        if self.stop is None and (said := [*wrong(self.plan, reports, report), *self._clashes()]):
             self._end(Stop(1, "\n".join(said)))
         ending = Ending(
             self.plan,
             report,
-            ends,
+            ends_of(self.plan, told),
             self.stop,
             self.stop.code if self.stop else max(codes, default=1),
             time.monotonic() - self.started,
-            datasets=[] if self.stop else [line for _, message in told for line in message["datasets"]],
+            datasets=[] if self.stop else [line for _, account in told for line in account.datasets],
             crossings=crossed(self.plan, told),
             traces=[
                 traced(self.plan, host.part, RunDirectory(self.records.path / "hosts" / host.name).trace)

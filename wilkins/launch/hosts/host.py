@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.control import Control
 from wilkins.launch.hosts.reach import address, remote
+from wilkins.launch.hosts.told import Account, State
 from wilkins.plan.split import Part
+from wilkins.transport.report_table import Report
 from wilkins.values import dataclass, field
 
 
@@ -31,15 +32,15 @@ class Host:
     control: Control
     heard: float
     ready: dict[str, int] | None = None
-    state: dict[str, Any] = field(default_factory=dict)
+    state: State = State()
     steps: list[int] = field(default_factory=list)
     """By task of the part: how many it had when the host was heard last."""
-    report: dict[str, Any] | None = None
+    report: Report | None = None
     """What its board says, when the head asked for it last."""
     clock: Clock | None = None
     stays: bool = False
     """Its programs have ended, and others may yet read what is in its memory."""
-    ended: dict[str, Any] | None = None
+    ended: Account | None = None
     gone: bool = False
 
     @property

@@ -23,6 +23,7 @@ from wilkins.launch.hosts.elsewhere import Elsewhere
 from wilkins.launch.hosts.opening import Opening
 from wilkins.launch.hosts.relays import Relays
 from wilkins.launch.hosts.span import Spanning
+from wilkins.launch.hosts.told import Account, State
 from wilkins.launch.options import going_back
 from wilkins.launch.programs.guard import Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal
@@ -40,7 +41,7 @@ from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part, parts
 from wilkins.transport.board import Board, BoardHeldError, sweep
-from wilkins.values import asdict
+from wilkins.transport.report_table import Report
 
 _SEES_WITHIN = 20.0
 """Seconds within which a file that another host has written must be seen."""
@@ -199,7 +200,7 @@ class Keeper:
 
     def _account(self, board: Board, crew: Sequence[TaskRun], code: int, terminal: Terminal) -> None:
         """Tell the head what became of this host's part, as soon as nobody needs it any more."""
-        report: dict[str, Any] | None = None
+        report: Report | None = None
         try:
             report = last_report(board)
         except BoardHeldError as error:
@@ -208,12 +209,14 @@ class Keeper:
         self._spanning.end()  # before the head believes that all is over here
         self._control.send(
             **self._echo(),
-            ended=code,
-            report=report,
-            datasets=[] if report is None else missing_datasets(self.part.plan, board),
-            ends=[asdict(end_of(run)) for run in crew],
-            failures={str(index): run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
-            messages=self._relays.counts(),
+            ended=Account(
+                code,
+                report,
+                () if report is None else tuple(missing_datasets(self.part.plan, board)),
+                tuple(map(end_of, crew)),
+                {index: run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
+                self._relays.counts(),
+            ),
         )
 
     def _stay(self) -> None:
@@ -310,22 +313,22 @@ class Keeper:
             self._elsewhere.tell(self._supervisor.crew)
         return None
 
-    def _report(self) -> dict[str, Any] | None:
+    def _report(self) -> Report | None:
         """What the board says, if the head wants to know how far all is."""
         with contextlib.suppress(BoardHeldError):
             return self._board.report() if self._asked else None
         return None
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> State:
         still = min(self._board.still_s(), time.monotonic() - self._began)
         if still < BEAT:
-            return {"still": still}
+            return State(still)
         try:
             report = self._board.report(threads=True)
         except BoardHeldError:
-            return {"still": 0.0}
+            return State()
         comes = self._supervisor is not None and any(run.comes_again for run in self._supervisor.crew)
-        return {"still": still, "report": report, "over": self._relays.over(), "comes": comes}
+        return State(still, report, tuple(self._relays.over()), comes)
 
     def _not_served(self, place: int, end: Exit) -> str:
         """The server of a task's files has ended."""

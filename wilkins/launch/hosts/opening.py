@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control
+from wilkins.launch.hosts.told import Account, State
 
 
 class Opening:
@@ -36,7 +37,7 @@ class Opening:
                 if word in message:
                     return message
                 self.heed(message)
-            self._control.send(beat={}, steps=[])
+            self._control.send(beat=State(), steps=[])
             for key, _ in self.selector.select(BEAT):
                 key.data()
         raise EOFError
@@ -51,5 +52,5 @@ class Opening:
     def heed(self, message: dict[str, Any]) -> None:
         """Hear what was not waited for."""
         if "stop" in message:
-            self._control.send(ended=message["stop"], report=None)
+            self._control.send(ended=Account(message["stop"], None))
             raise EOFError

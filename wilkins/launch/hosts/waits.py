@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from wilkins.launch.hosts.merge import merged
+from wilkins.launch.hosts.told import State
 from wilkins.launch.watch import explain, further
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part
+from wilkins.transport.report_table import Report, TaskFacts
 
 _HELPED_AFTER = 1.0
 _STUCK_AFTER = 5.0
@@ -45,9 +47,9 @@ class Stillness:
         """What all hosts have been asked to do, and none could."""
         self.step = 1
 
-    def verdict(self, states: Sequence[tuple[Part, dict[str, Any]]], now: float) -> Verdict:
+    def verdict(self, states: Sequence[tuple[Part, State]], now: float) -> Verdict:
         """Whether the run can go on by itself, or if a queue grows or a wait ends, or not at all."""
-        comes = any(state.get("comes", False) for _, state in states)  # a program that has failed is started again
+        comes = any(state.comes for _, state in states)  # a program that has failed is started again
         if not states or comes or not _may_stand(states) or not _relays_wait(states):
             self._since = self._surely_since = None
             self._in_vain.clear()
@@ -87,86 +89,89 @@ NOT_ENDED = (
 """What is said of a run whose processes do not end."""
 
 
-def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
+def told(plan: Plan, states: Sequence[tuple[Part, State]]) -> str:
     """Who waits for what, in a run that is stuck, and what mends it."""
-    known = [(part, state) for part, state in states if "report" in state]
-    report, _ = merged(plan, known)
+    report = merged(plan, _known(states))
     said = "the run is stuck and was stopped: all programs on all hosts wait, and no queue can grow"
     return "\n".join([said, *lines(plan, states), *explain.cures(report), further.STUCK])
 
 
-def alone(states: Sequence[tuple[Part, dict[str, Any]]]) -> set[int]:
+def alone(states: Sequence[tuple[Part, State]]) -> set[int]:
     """The task of the whole plan, if there is one, for which all others wait, if these have not ended."""
-    if not all("report" in state for _, state in states) or not _relays_wait(states):
+    if not all(state.report for _, state in states) or not _relays_wait(states):
         return set()
     own = [(place, task) for part, state in states for place, task in zip(part.tasks, _own(part, state), strict=True)]
-    moving = {place for place, task in own if task["state"] != "ended" and len(_waiting(task)) < task["nprocs"]}
+    moving = {place for place, task in own if task.state != "ended" and len(_waiting(task)) < task.nprocs}
     return moving if len(moving) == 1 else set()
 
 
-def _may_stand(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
+def _may_stand(states: Sequence[tuple[Part, State]]) -> bool:
     """Of every task that runs, a rank waits, or asks again and again; others may wait for that one in their MPI.
 
     A longer queue costs no step, so that is enough to let one grow.
     """
     idle: dict[int, bool] = {}
     for part, state in states:
-        if "report" not in state:
+        if state.report is None:
             return False
         for place, task in zip(part.tasks, _own(part, state), strict=True):
-            idle[place] = idle.get(place, False) or bool(task["state"] != "running" or task["waits"] or task["polls"])
+            idle[place] = idle.get(place, False) or bool(task.state != "running" or task.waits or task.polls)
     return all(idle.values())
 
 
-def _stands(part: Part, state: dict[str, Any]) -> bool:
+def _stands(part: Part, state: State) -> bool:
     """Every rank of a host's own tasks waits, for others of its task or for files, has ended, is to be started for a
     step, or only asks again and again."""
-    return "report" in state and all(_stands_still(task) for task in _own(part, state))
+    return state.report is not None and all(_stands_still(task) for task in _own(part, state))
 
 
-def _all_ended(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
-    return all(task["state"] == "ended" for part, state in states for task in _own(part, state))
+def _all_ended(states: Sequence[tuple[Part, State]]) -> bool:
+    return all(task.state == "ended" for part, state in states for task in _own(part, state))
 
 
-def _stands_still(task: dict[str, Any]) -> bool:
-    ranks = _waiting(task) | {poll["rank"] for poll in task["polls"]}
-    return bool(task["state"] != "running" or len(ranks) == task["nprocs"])
+def _stands_still(task: TaskFacts) -> bool:
+    ranks = _waiting(task) | {poll.rank for poll in task.polls}
+    return task.state != "running" or len(ranks) == task.nprocs
 
 
-def _polls(part: Part, state: dict[str, Any]) -> bool:
+def _polls(part: Part, state: State) -> bool:
     """A rank asks again and again: it may do something else at any time."""
-    return any(len(_waiting(task)) < task["nprocs"] for task in _own(part, state) if task["state"] == "running")
+    return any(len(_waiting(task)) < task.nprocs for task in _own(part, state) if task.state == "running")
 
 
-def _waiting(task: dict[str, Any]) -> set[int]:
-    return {wait["rank"] for wait in task["waits"]} | set(task["among"])
+def _waiting(task: TaskFacts) -> set[int]:
+    return {wait.rank for wait in task.waits} | set(task.among)
 
 
-def _is_unsure(part: Part, state: dict[str, Any]) -> bool:
-    return any(wait["unsure"] for task in _own(part, state) for wait in task["waits"])
+def _is_unsure(part: Part, state: State) -> bool:
+    return any(wait.unsure for task in _own(part, state) for wait in task.waits)
 
 
-def _own(part: Part, state: dict[str, Any]) -> list[dict[str, Any]]:
-    return [state["report"]["tasks"][place] for place in range(len(part.tasks))]
+def _own(part: Part, state: State) -> Sequence[TaskFacts]:
+    return state.tasks[: len(part.tasks)]
 
 
-def _relays_wait(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
+def _relays_wait(states: Sequence[tuple[Part, State]]) -> bool:
     """Of each relay, one half waits for a step or for room, or all steps have come: nothing is under way."""
-    over = {index for _, state in states for index in state.get("over", ())}
+    over = {index for _, state in states for index in state.over}
     waits: dict[int, bool] = {}
     for part, state in states:
         for place, relay in (*part.senders, *part.receivers):
-            task = state["report"]["tasks"][place]
-            idle = relay.index in over or task["state"] == "ended" or bool(task["waits"])
+            task = state.tasks[place]
+            idle = relay.index in over or task.state == "ended" or bool(task.waits)
             waits[relay.index] = waits.get(relay.index, False) or idle
     return all(waits.values())
 
 
-def lines(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> list[str]:
+def lines(plan: Plan, states: Sequence[tuple[Part, State]]) -> list[str]:
     """Who waits for whom, as far as that is known."""
-    report, _ = merged(plan, [(part, state) for part, state in states if "report" in state])
-    pending = [task for task, told in zip(plan.tasks, report["tasks"], strict=True) if told["state"] == "pending"]
+    report = merged(plan, _known(states))
+    pending = [task for task, told in zip(plan.tasks, report.tasks, strict=True) if told.state == "pending"]
     return [*explain.waiting(report), *(_follows(plan, task) for task in pending if task.after)]
+
+
+def _known(states: Sequence[tuple[Part, State]]) -> list[tuple[Part, Report]]:
+    return [(part, state.report) for part, state in states if state.report is not None]
 
 
 def _follows(plan: Plan, task: TaskPlan) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from wilkins.plan.plan import TaskPlan
 from wilkins.transport.plan_table import RANK_VARIABLES
-from wilkins.transport.points import POINTS
 
 LOCAL_RANK_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
 
@@ -141,7 +140,11 @@ def started_env(task: TaskPlan, points: Path | None) -> dict[str, str]:
     Programs of GNU Fortran show what they print as it comes, unless that would slow down their reading of standard
     input, or the user has said otherwise.
     """
-    where = {POINTS: str(points)} if points else {}
+    where = {}
+    if points:
+        from wilkins.transport.points import POINTS
+
+        where[POINTS] = str(points)
     shown = {} if task.stdin or _UNBUFFERED in os.environ else {_UNBUFFERED: "y"}
     return {**shown, **task.env, **where, **(task.resumed.env if task.resumed else {})}
 

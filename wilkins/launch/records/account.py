@@ -18,6 +18,7 @@ from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import text_table
 from wilkins.terminal.wording import listed, paragraphs
 from wilkins.transport.plan_table import REORDER
+from wilkins.transport.report_table import ChannelFacts, PortFacts, Report
 from wilkins.values import asdict, dataclass, field, replace
 
 _MOST_TOLD = 8
@@ -60,9 +61,9 @@ class Reader:
 
     task: TaskPlan
     port: PortPlan
-    told: Mapping[str, Any]
+    told: PortFacts
     """What the board's report says of the port."""
-    channels: Sequence[tuple[ChannelAccount, Mapping[str, Any], Mapping[str, Any]]]
+    channels: Sequence[tuple[ChannelAccount, ChannelFacts, PortFacts]]
     """Its channels, each with what the report says of it and of its out-port."""
     starts: int
     had_kinds: frozenset[str] = frozenset()
@@ -90,13 +91,13 @@ class Reader:
         return sum(
             account.unread + account.let_go
             for account, channel, _ in self.channels
-            if channel["every"] == 1 and channel["waits"]
+            if channel.every == 1 and channel.waits
         )
 
     @property
     def newer(self) -> int:
         """Steps that it did not read, of names of which it had read an older one."""
-        return sum(channel["newer"] for _, channel, _ in self.channels)
+        return sum(channel.newer for _, channel, _ in self.channels)
 
     @property
     def let_go(self) -> int:
@@ -111,19 +112,19 @@ class Reader:
     @property
     def unmatched(self) -> int:
         """Steps that its producers published, if none of their names matches."""
-        return 0 if self.published else sum(int(out["steps"]) for _, _, out in self.channels)
+        return 0 if self.published else sum(out.steps for _, _, out in self.channels)
 
 
 class Account:
     """The account of a run, from the board's last report."""
 
-    def __init__(self, plan: Plan, report: Mapping[str, Any], starts: Sequence[int], traces: Sequence[Trace]) -> None:
+    def __init__(self, plan: Plan, report: Report, starts: Sequence[int], traces: Sequence[Trace]) -> None:
         self._plan = plan
         ports = BoardPorts(plan)
         planned = ports.planned_channels(plan)
         rows = [
             (channel, plan.ports[one.outport], plan.ports[one.inport])
-            for channel, one in zip(report["channels"], planned, strict=True)
+            for channel, one in zip(report.channels, planned, strict=True)
         ]
         missing = [_ends(plan, out, into) for channel, out, into in rows if _misses(channel)]
         traced = names_of(traces, missing[:_MOST_TRACED])
@@ -138,15 +139,15 @@ class Account:
 
     def _by_port(
         self,
-        report: Mapping[str, Any],
-        rows: Sequence[tuple[Mapping[str, Any], PortPlan, PortPlan]],
+        report: Report,
+        rows: Sequence[tuple[ChannelFacts, PortPlan, PortPlan]],
         traced: Mapping[Any, Traced],
         starts: Sequence[int],
     ) -> list[Reader]:
         found: dict[int, list[int]] = {}
         for number, (channel, _, _) in enumerate(rows):
-            found.setdefault(channel["inport"], []).append(number)
-        inports = {channel["inport"]: into for channel, _, into in rows}.items()
+            found.setdefault(channel.inport, []).append(number)
+        inports = {channel.inport: into for channel, _, into in rows}.items()
         readers = []
         for index, numbers in found.items():
             port = rows[numbers[0]][2]
@@ -155,15 +156,15 @@ class Account:
                 Reader(
                     self._plan.tasks[port.task],
                     port,
-                    report["ports"][index],
-                    [(self.channels[n], rows[n][0], report["ports"][rows[n][0]["outport"]]) for n in numbers],
+                    report.ports[index],
+                    [(self.channels[n], rows[n][0], report.ports[rows[n][0].outport]) for n in numbers],
                     starts[port.task],
                     frozenset(map(pattern_of, (name for one in seen for name in one.had))),
                     frozenset(map(pattern_of, (name for one in seen for name in one.unread.all))),
                     any(self._leads(port.task, rows[number][1].task) for number in numbers),
                     [name for one in seen for name in one.written.all],
-                    [one.called for place, one in inports if one.task == port.task and report["ports"][place]["again"]],
-                    complete_files=partial(_remedy, report, [rows[number][0]["outport"] for number in numbers]),
+                    [one.called for place, one in inports if one.task == port.task and report.ports[place].again],
+                    complete_files=partial(_remedy, report, [rows[number][0].outport for number in numbers]),
                 )
             )
         return readers
@@ -243,26 +244,25 @@ def _ends(plan: Plan, out: PortPlan, into: PortPlan) -> tuple[str, str, str, str
     return plan.tasks[out.task].name, out.pattern, plan.tasks[into.task].name, into.pattern
 
 
-def _unread(channel: Mapping[str, Any]) -> int:
-    gone = sum(channel[what] for what in ("read", "skipped", "dropped", "let_go"))
-    return max(0, int(channel["published"]) - int(gone))
+def _unread(channel: ChannelFacts) -> int:
+    return max(0, channel.published - channel.read - channel.given_up)
 
 
-def _misses(channel: Mapping[str, Any]) -> bool:
-    return bool(not channel["published"] or _unread(channel) or channel["dropped"] or channel["let_go"])
+def _misses(channel: ChannelFacts) -> bool:
+    return bool(not channel.published or _unread(channel) or channel.dropped or channel.let_go)
 
 
-def _account(plan: Plan, channel: Mapping[str, Any], out: PortPlan, into: PortPlan, traced: Traced) -> ChannelAccount:
+def _account(plan: Plan, channel: ChannelFacts, out: PortPlan, into: PortPlan, traced: Traced) -> ChannelAccount:
     found = {"unread": traced.unread.ends, "dropped": traced.dropped.ends}
     return ChannelAccount(
         plan.tasks[out.task].name,
         plan.tasks[into.task].name,
         into.pattern,
-        channel["published"],
-        channel["read"],
-        channel["skipped"],
-        channel["dropped"],
-        channel["let_go"],
+        channel.published,
+        channel.read,
+        channel.skipped,
+        channel.dropped,
+        channel.let_go,
         _unread(channel),
         {what: ends for what, ends in found.items() if ends},
     )
@@ -358,12 +358,12 @@ def _remedies(reader: Reader) -> Iterable[str]:
             f"they are other files than those that {name} read: give it an in-port for each kind of file that it "
             f"reads, such as {sorted(reader.had_kinds)[0]!r}, and none for others"
         )
-    if any(out["reopened"] for _, _, out in reader.channels):
+    if any(out.reopened for _, _, out in reader.channels):
         yield (
             f"{reader.producers} reopened files that were published: if a file is complete only later, give the "
             "out-port `publish: next`"
         )
-    if told["in_vain"] and not told["steps"]:
+    if told.in_vain and not told.steps:
         yield from _asked_in_vain(reader)
     elif takes_filename(task) and reader.starts > 1 and task.rerun != "never":
         yield (
@@ -376,8 +376,8 @@ def _remedies(reader: Reader) -> Iterable[str]:
             "`enough: true`"
         )
         return
-    elif told["steps"] and task.rerun != "always" and not others:
-        once = reader.starts == 1 and task.rerun == "never" and told["steps"] == 1
+    elif told.steps and task.rerun != "always" and not others:
+        once = reader.starts == 1 and task.rerun == "never" and told.steps == 1
         yield (
             f"if {name} handles one step and ends, leave out `rerun: never`"
             if once
@@ -414,9 +414,9 @@ def _message_of_missed(reader: Reader) -> Message:
 def _asked_in_vain(reader: Reader) -> Iterable[str]:
     """Why a task that asked for steps had none."""
     told = reader.told
-    asked, pattern = told["asked"], reader.port.pattern
-    times = "" if told["in_vain"] == 1 else f" ({told['in_vain']} times)"
-    if told["only_looks"]:
+    asked, pattern = told.asked, reader.port.pattern
+    times = "" if told.in_vain == 1 else f" ({told.in_vain} times)"
+    if told.only_looks:
         named = {Path(name).name for name in reader.written}
         if named and is_wild(reader.port.called) and Path(asked).name not in named:
             yield f"it only looked for {asked!r}{times}, which is none of the names that were published: compare them"
@@ -454,7 +454,7 @@ def _message_of_unmatched(reader: Reader) -> Message:
     )
 
 
-def _remedy(report: Mapping[str, Any], outports: Sequence[int]) -> str:
+def _remedy(report: Report, outports: Sequence[int]) -> str:
     from wilkins.launch.watch.vain import publish_remedy  # few runs say it
 
     return publish_remedy(report, outports)
@@ -463,10 +463,10 @@ def _remedy(report: Mapping[str, Any], outports: Sequence[int]) -> str:
 def _no_step(reader: Reader) -> Message:
     """An in-port that was asked for steps while nobody published any."""
     told = reader.told
-    written = sum(out["steps"] for _, _, out in reader.channels)
-    if written or told["steps"] or not told["in_vain"] or reader.task.resumed:
+    written = sum(out.steps for _, _, out in reader.channels)
+    if written or told.steps or not told.in_vain or reader.task.resumed:
         return ()
-    asked, what = told["asked"], "looked for" if told["only_looks"] else "opened"
+    asked, what = told.asked, "looked for" if told.only_looks else "opened"
     return (
         f"{what} {asked!r} of its in-port {reader.port.pattern!r}, and took no step of it: {reader.producers} "
         "published none",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wilkins.flow import TRACE_FILE
 from wilkins.launch.programs.output import Terminal
@@ -20,6 +20,7 @@ from wilkins.launch.watch.stopping import Stop
 from wilkins.plan.plan import Plan
 from wilkins.terminal.wording import listed, paragraphs
 from wilkins.transport.board import Board, BoardHeldError
+from wilkins.transport.report_table import Report
 from wilkins.values import dataclass, field
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Ending:
     """What is known of a run, all of whose programs have ended."""
 
     plan: Plan
-    report: dict[str, Any]
+    report: Report
     """The board's last one, or one that says the same of several boards."""
     ends: Sequence[TaskEnd]
     """Of the tasks."""
@@ -122,8 +123,8 @@ def _failure(ending: Ending, account: Account, *, strict: bool) -> str:
         return _UNREAD
     if relisted := [task.name for task, end in zip(ending.plan.tasks, ending.ends, strict=True) if end.relisted]:
         return _RELISTED.format(listed(relisted))
-    tasks = ending.report["tasks"]
-    changed = [task["name"] for index, task in enumerate(tasks) if _loses_changes(ending.report, index)]
+    tasks = ending.report.tasks
+    changed = [task.name for index, task in enumerate(tasks) if _loses_changes(ending.report, index)]
     return _LOST.format(listed(changed)) if changed else ""
 
 
@@ -139,7 +140,7 @@ def _write(
             exit_code=code,
             reason=failure or (ending.stop.reason if ending.stop else None),
             wall_s=ending.wall_s,
-            peak=ending.report["memory_peak_bytes"],
+            peak=ending.report.memory_peak_bytes,
         ),
     )
 
@@ -167,7 +168,7 @@ def _tell(messages: Sequence[str], ending: Ending, records: RunDirectory, termin
 
 def _tables(ending: Ending, records: RunDirectory, tasks: Sequence[TaskSummary], account: Account) -> str:
     more = [text for text in (account.table(), _crossed(ending)) if text]
-    peak = ending.report["memory_peak_bytes"]
+    peak = ending.report.memory_peak_bytes
     return summary.table(tasks, wall_s=ending.wall_s, peak=peak, folder=records.path, more=more)
 
 
@@ -179,5 +180,5 @@ def _crossed(ending: Ending) -> str:
     return table(ending.crossings, "summary.json")
 
 
-def _loses_changes(report: dict[str, Any], task: int) -> bool:
-    return any(port["lost_changes"] for port in report["ports"] if port["task"] == task)
+def _loses_changes(report: Report, task: int) -> bool:
+    return any(port.lost_changes for port in report.ports if port.task == task)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from wilkins.errors import count_of, suggest
 from wilkins.launch.watch.boardmap import BoardPorts
@@ -13,6 +12,7 @@ from wilkins.plan.plan import Plan, PortPlan
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.wording import paragraphs
 from wilkins.transport.board import Board
+from wilkins.transport.report_table import Report
 
 _STEPS = 3
 _MOST_BYTES = 64 << 20
@@ -44,7 +44,7 @@ def missing_datasets(plan: Plan, board: Board) -> list[str]:
     return list(found.values())[:_MOST_TOLD]
 
 
-def held(plan: Plan, board: Board, report: Mapping[str, Any]) -> dict[int, list[str]]:
+def held(plan: Plan, board: Board, report: Report) -> dict[int, list[str]]:
     """By in-port, of those in whose steps programs did not find something: the datasets of the last step that is still
     in memory.
 
@@ -55,13 +55,13 @@ def held(plan: Plan, board: Board, report: Mapping[str, Any]) -> dict[int, list[
     found: dict[int, list[str]] = {}
     for channel in plan.channels:
         reads, writes = (ports.index_of(plan.ports[port]) for port in (channel.inport, channel.outport))
-        if reads is not None and writes is not None and report["ports"][reads]["not_found"] and not found.get(reads):
+        if reads is not None and writes is not None and report.ports[reads].not_found and not found.get(reads):
             last = next((path for path, size in board.last_steps(writes) if size), None)
             found[reads] = list(_datasets(last)) if last else []
     return found
 
 
-def not_found(report: Mapping[str, Any], outcomes: Sequence[str], there: Mapping[int, Sequence[str]]) -> list[str]:
+def not_found(report: Report, outcomes: Sequence[str], there: Mapping[int, Sequence[str]]) -> list[str]:
     """A message for each in-port in whose steps a program asked for what was not there, if it failed, or let HDF5 print
     an error: many programs ask for what may or may not be there, expect either, and print nothing.
 
@@ -70,12 +70,12 @@ def not_found(report: Mapping[str, Any], outcomes: Sequence[str], there: Mapping
         there: by in-port, the datasets of a step.
     """
     said = []
-    for place, port in enumerate(report["ports"]):
-        failed = outcomes[port["task"]] == "failed"
-        if not port["not_found"] or not (failed or port["not_found_printed"]):
+    for place, port in enumerate(report.ports):
+        failed = outcomes[port.task] == "failed"
+        if not port.not_found or not (failed or port.not_found_printed):
             continue
-        name, path, file = report["tasks"][port["task"]]["name"], port["not_found_path"], port["not_found_in"]
-        others = port["not_found"] - 1
+        name, path, file = report.tasks[port.task].name, port.not_found_path, port.not_found_in
+        others = port.not_found - 1
         known = [f"/{one}" for one in there.get(place, ())]
         said.append(
             paragraphs(

@@ -13,6 +13,7 @@ from wilkins.plan.plan import Plan, PortPlan
 from wilkins.plan.program import has_hdf5_inside
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import duration, size, text_table
+from wilkins.transport.report_table import Report
 from wilkins.values import asdict, dataclass
 
 if TYPE_CHECKING:
@@ -53,24 +54,24 @@ class TaskEnd:
     """It was started again for steps that came after its program had listed what was there."""
 
 
-def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[TaskSummary]:
+def task_summaries(report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]:
     """Joins what the board counted with what the launcher saw."""
     lines = []
-    for index, (task, end) in enumerate(zip(report["tasks"], ends, strict=True)):
-        ports = [port for port in report["ports"] if port["task"] == index]
-        waiting = task["waiting_s"] / task["nprocs"]
-        moving = task["moving_s"] / task["nprocs"]
+    for index, (task, end) in enumerate(zip(report.tasks, ends, strict=True)):
+        ports = [port for port in report.ports if port.task == index]
+        waiting = task.waiting_s / task.nprocs
+        moving = task.moving_s / task.nprocs
         lines.append(
             TaskSummary(
-                name=task["name"],
-                nprocs=task["nprocs"],
+                name=task.name,
+                nprocs=task.nprocs,
                 starts=end.starts,
                 outcome=end.outcome,
                 exit=end.exit,
-                produced=sum(port["steps"] for port in ports if port["direction"] == "out"),
-                consumed=sum(port["steps"] for port in ports if port["direction"] == "in"),
-                dropped=sum(port["dropped"] for port in ports),
-                bytes=sum(port["bytes"] for port in ports),
+                produced=sum(port.steps for port in ports if port.direction == "out"),
+                consumed=sum(port.steps for port in ports if port.direction == "in"),
+                dropped=sum(port.dropped for port in ports),
+                bytes=sum(port.bytes for port in ports),
                 computing_s=max(0.0, end.running_s - waiting - moving),
                 waiting_s=waiting,
                 moving_s=moving,
@@ -80,32 +81,32 @@ def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[Task
     return lines
 
 
-def hints(plan: Plan, report: dict[str, Any], outcomes: Sequence[str]) -> list[str]:
+def hints(plan: Plan, report: Report, outcomes: Sequence[str]) -> list[str]:
     """What the user may want to change, judging by what programs did. `outcomes`: how their tasks have ended."""
     ports = BoardPorts(plan)
     of_plan = {ports.index_of(port): port for port in plan.ports}
     reopened = [
-        f"{report['tasks'][port['task']]['name']}: reopened {_files(port['pattern'])} "
-        f"{count_of(port['reopened'], 'time')} to add to what had been published, and so published more steps: right, "
+        f"{report.tasks[port.task].name}: reopened {_files(port.pattern)} "
+        f"{count_of(port.reopened, 'time')} to add to what had been published, and so published more steps: right, "
         "if readers want each state of a file (`publish: close` says so); if a file is complete only later, say "
         "`publish: next`, or `publish: n` for every n-th close"
-        for place, port in enumerate(report["ports"])
-        if port["reopened"] and not of_plan[place].publish_given
+        for place, port in enumerate(report.ports)
+        if port.reopened and not of_plan[place].publish_given
     ]
     unseen = [
-        f"{report['tasks'][port['task']]['name']}: did not do with {count_of(port['unseen'], 'file')} of "
-        f"{port['pattern']!r} what its `publish:` waits for, so each was published only at its last close or when the "
+        f"{report.tasks[port.task].name}: did not do with {count_of(port.unseen, 'file')} of "
+        f"{port.pattern!r} what its `publish:` waits for, so each was published only at its last close or when the "
         f"program ended; {_unseen(of_plan[place], plan.tasks[of_plan[place].task].executable)}"
-        for place, port in enumerate(report["ports"])
-        if port["unseen"] and outcomes[port["task"]] != "failed"
+        for place, port in enumerate(report.ports)
+        if port.unseen and outcomes[port.task] != "failed"
     ]
     shared = [
-        f"{report['tasks'][port['task']]['name']}: several processes of one rank went through the files of "
-        f"{port['pattern']!r} by turns; to Wilkins they are one reader: each file went to one of them, and the others "
+        f"{report.tasks[port.task].name}: several processes of one rank went through the files of "
+        f"{port.pattern!r} by turns; to Wilkins they are one reader: each file went to one of them, and the others "
         "may have missed it: let one process go from file to file (`wilkins help ready-made`, 'Workers of a "
         "DataLoader')"
-        for port in report["ports"]
-        if port["shared"]
+        for port in report.ports
+        if port.shared
     ]
     return [*reopened, *unseen, *shared, *_stand_ins(report), *([] if plan.resumes else _none_given(report))]
 
@@ -131,36 +132,36 @@ def _unseen(port: PortPlan, executable: Path) -> str:
     return f"is {port.publish.dset!r} the path of the dataset in the file?" if port.publish.dset else "it wrote nothing"
 
 
-def _stand_ins(report: dict[str, Any]) -> list[str]:
+def _stand_ins(report: Report) -> list[str]:
     """Names that programs opened, and that stood for the next step whatever that was called, or might have."""
     found = []
-    for port in report["ports"]:
-        task, name, pattern = report["tasks"][port["task"]]["name"], port["stands"], port["pattern"]
-        if port["stand_in"] == "found":
-            steps = count_of(port["steps"], "step")
+    for port in report.ports:
+        task, name, pattern = report.tasks[port.task].name, port.stands, port.pattern
+        if port.stand_in == "found":
+            steps = count_of(port.steps, "step")
             found.append(f'note: task {task}: {name!r} stood for the next step of "{pattern}" ({steps})')
-        elif port["stand_in"] == "prevented":
+        elif port.stand_in == "prevented":
             from wilkins.launch.watch import explain
 
             found.append(f"task {task}: {explain.prevented(name, pattern)}")
     return found
 
 
-def _none_given(report: dict[str, Any]) -> list[str]:
+def _none_given(report: Report) -> list[str]:
     """Readers that were given no step because no more were published than come before the first that is kept."""
-    tasks, ports = report["tasks"], report["ports"]
+    tasks, ports = report.tasks, report.ports
     return [
-        f"{tasks[inport['task']]['name']}: was given no step of {inport['pattern']!r}, since "
-        f"{tasks[outport['task']]['name']} published {outport['steps']}, and its in-port keeps "
-        f"{kept_words(channel['every'], channel['offset'])}; to begin with the first, write "
-        f"`flow: {{every: {channel['every']}}}` instead"
-        for channel in report["channels"]
-        for outport, inport in [(ports[channel["outport"]], ports[channel["inport"]])]
-        if not inport["steps"] and 0 < outport["steps"] <= channel["offset"]
+        f"{tasks[inport.task].name}: was given no step of {inport.pattern!r}, since "
+        f"{tasks[outport.task].name} published {outport.steps}, and its in-port keeps "
+        f"{kept_words(channel.every, channel.offset)}; to begin with the first, write "
+        f"`flow: {{every: {channel.every}}}` instead"
+        for channel in report.channels
+        for outport, inport in [(ports[channel.outport], ports[channel.inport])]
+        if not inport.steps and 0 < outport.steps <= channel.offset
     ]
 
 
-def resumed_hints(plan: Plan, report: dict[str, Any], folder: Path) -> list[str]:
+def resumed_hints(plan: Plan, report: Report, folder: Path) -> list[str]:
     """What a user should know of a resumed run, by what its programs did and the trace in its folder."""
     if plan.resumes is None:
         return []
@@ -173,29 +174,29 @@ _WAITS_FOR = 2.0
 """Seconds for which a task has waited that can be said to wait."""
 
 
-def old_names(plan: Plan, report: dict[str, Any]) -> list[str]:
+def old_names(plan: Plan, report: Report) -> list[str]:
     """Tasks of a resumed run that wait for names of steps that they have had, while later ones are there for them."""
     if plan.resumes is None:
         return []
     ports = BoardPorts(plan)
     found = []
-    for channel, planned in zip(report["channels"], ports.planned_channels(plan), strict=True):
+    for channel, planned in zip(report.channels, ports.planned_channels(plan), strict=True):
         first = sum(number for number, _ in planned.rests)
-        port = report["ports"][channel["inport"]]
-        if not first or not channel["queued"] or any(channel["reached"]):
+        port = report.ports[channel.inport]
+        if not first or not channel.queued or any(channel.reached):
             continue
-        for wait in report["tasks"][port["task"]]["waits"]:
-            if wait["for"] == "data" and wait["port"] == channel["inport"] and wait["seconds"] >= _WAITS_FOR:
+        for wait in report.tasks[port.task].waits:
+            if wait.what == "data" and wait.port == channel.inport and wait.seconds >= _WAITS_FOR:
                 found.append(
-                    f"{report['tasks'][port['task']]['name']}: waits for {wait['name']!r}, but is to go on with step "
-                    f"{first} of {port['pattern']!r}, and what is there for it has another name; if it looks for a "
+                    f"{report.tasks[port.task].name}: waits for {wait.name!r}, but is to go on with step "
+                    f"{first} of {port.pattern!r}, and what is there for it has another name; if it looks for a "
                     "step that it has had, lead it on by 'args' of its 'restart'"
                 )
                 break
     return found
 
 
-def how_to_go_on(plan: Plan, report: dict[str, Any], code: int, folder: Path, lost: Collection[str] = ()) -> list[str]:
+def how_to_go_on(plan: Plan, report: Report, code: int, folder: Path, lost: Collection[str] = ()) -> list[str]:
     """The command that goes on with a run that has not done all, if there is something to go back to.
 
     Args:
@@ -207,7 +208,7 @@ def how_to_go_on(plan: Plan, report: dict[str, Any], code: int, folder: Path, lo
     rest = [host for host in plan.hosts if host.name not in lost]
     where = f" --hosts {','.join(f'{host.name}:{host.slots}' for host in rest)}" if lost and rest and not job else ""
     lines = [f"to go on with this run: {job}wilkins run --resume {folder}{where}"]
-    if report["trace_stopped"]:
+    if report.trace_stopped:
         lines.append(
             f"it goes back further than it might: {folder / 'trace.tsv'} could not be written to the end, for the disk "
             "is full or one of the programs may not write files so large (ulimit -f)"
@@ -215,17 +216,17 @@ def how_to_go_on(plan: Plan, report: dict[str, Any], code: int, folder: Path, lo
     return lines
 
 
-def _unread(plan: Plan, report: dict[str, Any]) -> list[str]:
+def _unread(plan: Plan, report: Report) -> list[str]:
     """Tasks of a resumed run that read none of the steps that were there for them."""
     ports = BoardPorts(plan)
     found = []
-    for channel, planned in zip(report["channels"], ports.planned_channels(plan), strict=True):
+    for channel, planned in zip(report.channels, ports.planned_channels(plan), strict=True):
         task = plan.tasks[plan.ports[planned.inport].task]
         first = sum(number for number, _ in planned.rests)
-        if task.resumed is None or task.resumed.ended or not first or any(channel["reached"]):
+        if task.resumed is None or task.resumed.ended or not first or any(channel.reached):
             continue
         pattern = plan.ports[planned.inport].pattern
-        if sum(plan.ports[planned.outport].begins) + report["ports"][channel["outport"]]["steps"] > first:
+        if sum(plan.ports[planned.outport].begins) + report.ports[channel.outport].steps > first:
             found.append(
                 f"{task.name}: was to go on with step {first} of {pattern!r}, but read none from there on; "
                 "does it look for names of steps that it has had? Lead it on by 'args' of its 'restart'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Literal
 
+from wilkins.transport.report_table import VainOpen
 from wilkins.values import dataclass
 
 
@@ -35,30 +36,6 @@ class Exit:
         except ValueError:
             name = f"signal {number}"
         return f"killed by {name}" if self.code < 0 else f"exit code {self.code} ({name})"
-
-
-Sought = Literal["next name", "next step", "only step", "unequal", "unread", "gone", "strange"]
-"""What a name, of which no step came, was to the task that asked for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class VainOpen:
-    """The last open, or look, of a program that failed since no step of the name was to come."""
-
-    port: int
-    """The in-port on the board."""
-    name: str
-    sought: Sought
-    steps: int
-    """Of this name that the task has read."""
-    opens: int
-    """Of the last of these, with this one."""
-    process: int
-    """That has asked: its number in the run."""
-    went_on: Literal["no", "read", "wrote"]
-    """Afterwards the program read another step, or opened a file for writing,"""
-    then: str
-    """of this name."""
 
 
 def met_end(vain: VainOpen | None, *, before: int, now: int) -> bool:

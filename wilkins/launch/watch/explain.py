@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words, ordinal
@@ -22,9 +21,10 @@ from wilkins.plan.program import inspect
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.wording import paragraphs
 from wilkins.transport.board import BoardHeldError
+from wilkins.transport.report_table import PortFacts, Report, TaskFacts, Wait, Whom
 
 
-def failed(run: TaskRun, report: dict[str, Any] | None = None) -> str:
+def failed(run: TaskRun, report: Report | None = None) -> str:
     """A program ended with an error. `report`: what the board knows, if it could be asked."""
     if run.plan.is_relay:
         return f"{_relay(run)} failed: {run.exit}; its output is in {run.log.path}"
@@ -39,7 +39,7 @@ def failed(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     )
 
 
-def retried(run: TaskRun, report: dict[str, Any] | None = None) -> str:
+def retried(run: TaskRun, report: Report | None = None) -> str:
     """A program ended with an error, and is started again. `report`: as for `failed`."""
     return paragraphs(
         failed(run, report),
@@ -52,32 +52,27 @@ def left_out(run: TaskRun) -> str:
     return f"{run.name}: left out: of its instances, {run.plan.spares} may fail (`min_instances`)"
 
 
-def _not_there(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:
+def _not_there(run: TaskRun, report: Report) -> Iterator[str]:
     """Names of files that a program asked for, that nobody has written, and that are nearly those of its in-ports."""
     index, where = run.plan.index, f" ({run.plan.origin})" if run.plan.origin else ""
-    for one in report["tasks"][index]["unmatched_names"]:
-        name = one["name"]
+    for one in report.tasks[index].unmatched_names:
+        name = one.name
         if not (run.plan.cwd / name).exists() and (meant := did_you_mean(report, index, name)):
             yield f"it asked for {name!r}, which matches no port of it{where} and is not there: {meant}"
-    gone = {
-        channel["inport"]
-        for channel in report["channels"]
-        for what in ("skipped", "dropped", "let_go")
-        if channel[what]
-    }
-    for place, port in enumerate(report["ports"]):
-        ended = port["task"] == index and port["in_vain"] and report["tasks"][index]["vain_open"]
-        if ended and not port["steps"] and place not in gone and (meant := did_you_mean(report, index, port["asked"])):
-            yield f"it asked for {port['asked']!r}, and nobody has written a file of that name{where}: {meant}"
+    gone = {channel.inport for channel in report.channels if channel.given_up}
+    for place, port in enumerate(report.ports):
+        ended = port.task == index and port.in_vain and report.tasks[index].vain_open
+        if ended and not port.steps and place not in gone and (meant := did_you_mean(report, index, port.asked)):
+            yield f"it asked for {port.asked!r}, and nobody has written a file of that name{where}: {meant}"
 
 
-def _listed_a_part(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:
+def _listed_a_part(run: TaskRun, report: Report) -> Iterator[str]:
     """In-ports of which a program was shown some files by a listing, before all were there."""
     where = f" ({run.plan.origin})" if run.plan.origin else ""
-    for port in report["ports"]:
-        if port["task"] == run.plan.index and port["shown_a_part"]:
+    for port in report.ports:
+        if port.task == run.plan.index and port.shown_a_part:
             yield (
-                f"before that it listed files of {port['pattern']!r} when not all of them were there: if it needs all "
+                f"before that it listed files of {port.pattern!r} when not all of them were there: if it needs all "
                 f"at once, give that in-port `listing: end`{where}"
             )
 
@@ -105,13 +100,13 @@ def not_started(run: TaskRun, error: OSError) -> str:
     return f"{where}{run.name}: cannot start {program}: {about}{f'; {cure}' if cure else ''}"
 
 
-def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
+def untouched(run: TaskRun, report: Report | None = None) -> str:
     """A program ended well without using a memory port. `report`: what the board knows, if it could be asked."""
     patterns = ", ".join(repr(pattern) for pattern in run.untouched)
     verb = "port" if len(run.untouched) == 1 else "ports"
-    names = [one["name"] for one in report["tasks"][run.plan.index]["unmatched_names"]] if report else []
-    ports = [port for port in report["ports"] if port["task"] == run.plan.index] if report else []
-    said = [_looked_in_vain(port) for port in ports if port["in_vain"] and not port["touched"]]
+    names = [one.name for one in report.tasks[run.plan.index].unmatched_names] if report else []
+    ports = [port for port in report.ports if port.task == run.plan.index] if report else []
+    said = [_looked_in_vain(port) for port in ports if port.in_vain and not port.touched]
     spelt = [_misread(run, report, names)] if report else []
     spelt = spelt if any(spelt) else [_misspelt(pattern, names) for pattern in run.untouched]
     said += [words for words in spelt if words]
@@ -121,7 +116,7 @@ def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     if not said and names:
         said.append(_other_names(run, names, ports))
     elif not said:
-        said.append(_no_names(run, reached=any(port["touched"] for port in ports)))
+        said.append(_no_names(run, reached=any(port.touched for port in ports)))
     return paragraphs(
         f"{run.name}: ended without ever using its memory {verb} {patterns}", *said, f"its output is in {run.log.path}"
     )
@@ -147,31 +142,31 @@ def _changed(path: Path) -> float:
     return 0.0
 
 
-def _elsewhere(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:
+def _elsewhere(run: TaskRun, report: Report) -> Iterator[str]:
     """Steps of ports that a program never used lie in another folder than the one that it would list to find them."""
-    ports, tasks = report["ports"], report["tasks"]
-    for channel in report["channels"]:
-        inport, outport = ports[channel["inport"]], ports[channel["outport"]]
-        if inport["task"] != run.plan.index or inport["touched"] or not is_wild(inport["pattern"]):
+    ports, tasks = report.ports, report.tasks
+    for channel in report.channels:
+        inport, outport = ports[channel.inport], ports[channel.outport]
+        if inport.task != run.plan.index or inport.touched or not is_wild(inport.pattern):
             continue
-        listed, begun = (run.plan.cwd / inport["pattern"]).parent, outport["begun_in"]
+        listed, begun = (run.plan.cwd / inport.pattern).parent, outport.begun_in
         if begun and not is_wild(str(listed)) and Path(begun).resolve() != listed.resolve():
-            writer = tasks[outport["task"]]["name"]
+            writer = tasks[outport.task].name
             yield (
-                f"the files of {inport['pattern']!r} that {writer} wrote are in {begun}, and a program that runs where "
+                f"the files of {inport.pattern!r} that {writer} wrote are in {begun}, and a program that runs where "
                 f"{run.name} does and lists a folder (glob) looks in {listed}: give {run.name} the `cwd:` of {writer}, "
                 "or let it list that folder (`wilkins help looking-at-files`)"
             )
 
 
-def _looked_in_vain(port: dict[str, Any]) -> str:
+def _looked_in_vain(port: PortFacts) -> str:
     """A program looked for a file, and made do without."""
-    waits = "" if port["waits_looks"] else "; leave out `looks: now`, and its looks wait for their files"
-    times = "" if port["in_vain"] == 1 else f" {port['in_vain']} times"
-    return f"it looked for {port['asked']!r}{times} before a step was there, found nothing, and never opened it{waits}"
+    waits = "" if port.waits_looks else "; leave out `looks: now`, and its looks wait for their files"
+    times = "" if port.in_vain == 1 else f" {port.in_vain} times"
+    return f"it looked for {port.asked!r}{times} before a step was there, found nothing, and never opened it{waits}"
 
 
-def _misread(run: TaskRun, report: dict[str, Any], names: Sequence[str]) -> str:
+def _misread(run: TaskRun, report: Report, names: Sequence[str]) -> str:
     """A program used a name that is nearly that of a step which waits for it: the mistake is in the program."""
     for name in names:
         if meant := did_you_mean(report, run.plan.index, name):
@@ -189,11 +184,11 @@ def _misspelt(pattern: str, names: Sequence[str]) -> str:
     return f"it used {some_of(alike)}, which {verb} no port: did you mean `filename: {meant}`?"
 
 
-def _other_names(run: TaskRun, names: Sequence[str], ports: Sequence[dict[str, Any]]) -> str:
+def _other_names(run: TaskRun, names: Sequence[str], ports: Sequence[PortFacts]) -> str:
     """A program used other data files."""
     verb = "matches" if len(names) == 1 else "match"
     words = f"it used {some_of(names)}, which {verb} no port; compare that with the pattern"
-    wild = [port["pattern"] for port in ports if port["direction"] == "in" and not port["touched"]]
+    wild = [port.pattern for port in ports if port.direction == "in" and not port.touched]
     if not wild or wild[0] not in run.untouched:
         return words
     return f"{words}; {as_next(names[0], f'the in-port {wild[0]!r}')}"
@@ -228,125 +223,125 @@ def _no_names(run: TaskRun, *, reached: bool) -> str:
     )
 
 
-def waits(report: dict[str, Any]) -> list[str]:
+def waits(report: Report) -> list[str]:
     """Who waits for whom, one line each, and what could end it."""
     return [*waiting(report), *cures(report)]
 
 
-def waiting(report: dict[str, Any]) -> list[str]:
+def waiting(report: Report) -> list[str]:
     """Who waits for whom, one line each."""
-    tasks, ports = report["tasks"], report["ports"]
+    tasks, ports = report.tasks, report.ports
     lines = []
     for place, task in enumerate(tasks):
-        for wait in task["waits"]:
-            pattern = wait["name"] or ports[wait["port"]]["pattern"]
-            on = [_whom(tasks, *some) for some in wait["on"]]
+        for wait in task.waits:
+            pattern = wait.name or ports[wait.port].pattern
+            on = [_whom(tasks, some) for some in wait.on]
             lines.append(
-                f"{_who(tasks, place, wait['rank'])} has waited {_seconds(wait['seconds'])} s "
-                + (f"for a step of {pattern}" if wait["for"] == "data" else f"for room to write {pattern}")
+                f"{_who(tasks, place, wait.rank)} has waited {_seconds(wait.seconds)} s "
+                + (f"for a step of {pattern}" if wait.what == "data" else f"for room to write {pattern}")
                 + (f", on {', '.join(on)}" if on else "")
             )
         lines += _flushes(report, place)
     return lines
 
 
-def awaited(report: dict[str, Any], pids: Mapping[int, int], where: Callable[[int], str]) -> list[str]:
+def awaited(report: Report, pids: Mapping[int, int], where: Callable[[int], str]) -> list[str]:
     """Of the tasks that others wait for, and that wait for none: how far each is, and what it does, or how to see that.
 
     Args:
         pids: the processes of programs, by task.
         where: of a process, in which of its functions it is; empty: nobody can tell.
     """
-    tasks = report["tasks"]
-    named = {other for task in tasks for wait in task["waits"] for other, _, _ in wait["on"]}
+    tasks = report.tasks
+    named = {whom.task for task in tasks for wait in task.waits for whom in wait.on}
     lines = []
     for index in sorted(named):
-        if tasks[index]["waits"] or tasks[index]["state"] != "running":
+        if tasks[index].waits or tasks[index].state != "running":
             continue
-        steps = max((port["steps"] for port in report["ports"] if port["task"] == index), default=0)
+        steps = max((port.steps for port in report.ports if port.task == index), default=0)
         process = f" (process {pids[index]})" if index in pids else ""
         place = where(pids[index]) if index in pids else ""
         tools = f": `py-spy dump --pid {pids[index]}` or `gdb -p {pids[index]}` shows where" if index in pids else ""
         lines.append(
-            f"  {tasks[index]['name']}{process} has had {count_of(steps, 'step')} and waits for no task; it "
+            f"  {tasks[index].name}{process} has had {count_of(steps, 'step')} and waits for no task; it "
             f"computes, or waits for something else{f', in {place}' if place else tools}"
         )
     return lines
 
 
-def _flushes(report: dict[str, Any], index: int) -> list[str]:
+def _flushes(report: Report, index: int) -> list[str]:
     """Ranks of a task in a flush after a write, which waits for the other ranks if they share the file."""
-    tasks = report["tasks"]
+    tasks = report.tasks
     task = tasks[index]
-    within = {flush["rank"] for flush in task["flushes"]} | {wait["rank"] for wait in task["waits"]}
-    others = [_who(tasks, index, rank) for rank in range(task["nprocs"]) if rank not in within]
-    if not task["flushes"] or not others:
+    within = {flush.rank for flush in task.flushes} | {wait.rank for wait in task.waits}
+    others = [_who(tasks, index, rank) for rank in range(task.nprocs) if rank not in within]
+    if not task.flushes or not others:
         return []
-    longest = max(task["flushes"], key=lambda flush: flush["seconds"])
-    pattern = report["ports"][longest["port"]]["pattern"]
+    longest = max(task.flushes, key=lambda flush: flush.seconds)
+    pattern = report.ports[longest.port].pattern
     return [
-        f"{_who(tasks, index, longest['rank'])} has been for {_seconds(longest['seconds'])} s in the flush that "
+        f"{_who(tasks, index, longest.rank)} has been for {_seconds(longest.seconds)} s in the flush that "
         f"`publish: {{write: ...}}` of its out-port {pattern!r} makes after a write; of a file that ranks share, it "
         f"waits until all have written as often, and {_listed(others)} {'is' if len(others) == 1 else 'are'} in none",
-        f"  if not all ranks of {task['name']} write to the dataset equally often, give the out-port {pattern!r} "
+        f"  if not all ranks of {task.name} write to the dataset equally often, give the out-port {pattern!r} "
         "`publish: flush`, `next` or `close`",
     ]
 
 
-def cures(report: dict[str, Any]) -> list[str]:
+def cures(report: Report) -> list[str]:
     """Keys of the workflow file that would end the waits, each with the value and the port to give it to."""
-    tasks, ports = report["tasks"], report["ports"]
-    waiting = [(index, wait) for index, task in enumerate(tasks) for wait in task["waits"]]
+    tasks, ports = report.tasks, report.ports
+    waiting = [(index, wait) for index, task in enumerate(tasks) for wait in task.waits]
     lines = [*_cures_of_cycles(report, waiting), *_cures_of_skips(report, waiting)]
     for index, wait in waiting:
-        if wait.get("looks"):
-            who, port = tasks[index]["name"], ports[wait["port"]]
+        if wait.looks:
+            who, port = tasks[index].name, ports[wait.port]
             lines.append(
-                f"  {who} only looks at {wait['name']!r}: if it may go on without that file, give its in-port "
-                f"{port['pattern']!r} `looks: now`"
+                f"  {who} only looks at {wait.name!r}: if it may go on without that file, give its in-port "
+                f"{port.pattern!r} `looks: now`"
             )
-        if wait["for"] != "data":
+        if wait.what != "data":
             lines += _cures_of_room(report, waiting, index, wait)
-        elif wait["strange"]:
+        elif wait.strange:
             lines.append(_cure_of_name(report, index, wait))
         else:
             lines += _cures_of_first(report, index, wait)
     return list(dict.fromkeys(lines))
 
 
-def _cure_of_name(report: dict[str, Any], index: int, wait: dict[str, Any]) -> str:
+def _cure_of_name(report: Report, index: int, wait: Wait) -> str:
     """What to do about a name that matches an in-port, and that no producer has a file of, nor of one like it."""
-    port, who, name = report["ports"][wait["port"]], report["tasks"][index]["name"], wait["name"]
-    stands, pattern = port["stands"], port["pattern"]
-    if port["stand_in"] == "found":
+    port, who, name = report.ports[wait.port], report.tasks[index].name, wait.name
+    stands, pattern = port.stands, port.pattern
+    if port.stand_in == "found":
         return f"  {stands!r} stands for the next step of {pattern!r} for {who}, so {name!r} never comes"
-    if port["stand_in"] == "prevented":
+    if port.stand_in == "prevented":
         return f"  {who}: {prevented(stands, pattern)}"
-    there = [channel["next"] for channel in report["channels"] if channel["inport"] == wait["port"] and channel["next"]]
+    there = [channel.next for channel in report.channels if channel.inport == wait.port and channel.next]
     but = f", but {there[0]!r} was" if there else ""
     return (
         f"  no file like {name!r} was written for the in-port {pattern!r} of {who}{but}: {as_next(name, 'the in-port')}"
     )
 
 
-def _cures_of_first(report: dict[str, Any], index: int, wait: dict[str, Any]) -> Iterator[str]:
+def _cures_of_first(report: Report, index: int, wait: Wait) -> Iterator[str]:
     """A task has begun without a step, by `first`, and what it asks for next does not come."""
-    port, who, name = report["ports"][wait["port"]], report["tasks"][index]["name"], wait["name"]
-    first = port["asked"]
-    if port["waits_first"] or port["steps"] or not first:
+    port, who, name = report.ports[wait.port], report.tasks[index].name, wait.name
+    first = port.asked
+    if port.waits_first or port.steps or not first:
         return
-    said = f"  `first:` of the in-port {port['pattern']!r} of {who} answered its first open alone, of {first!r}"
+    said = f"  `first:` of the in-port {port.pattern!r} of {who} answered its first open alone, of {first!r}"
     if name == first:
         # A name that is no pattern is asked for in each turn of the cycle.
-        wrote = any(one["steps"] for one in report["ports"] if one["task"] == index and one["direction"] == "out")
-        if wrote and not is_wild(port["pattern"]):
+        wrote = any(one.steps for one in report.ports if one.task == index and one.direction == "out")
+        if wrote and not is_wild(port.pattern):
             return
         yield (
             f"{said}, and it opens that name again: if it opens the file several times for each step, give the in-port "
             "`opens_per_step:` with a number as high"
         )
         return
-    there = [channel["next"] for channel in report["channels"] if channel["inport"] == wait["port"] and channel["next"]]
+    there = [channel.next for channel in report.channels if channel.inport == wait.port and channel.next]
     if there:
         yield (
             f"{said}; {name!r}, which it asks for now, is not there, but {there[0]!r} is: names fit a cycle if "
@@ -362,95 +357,91 @@ def prevented(name: str, pattern: str) -> str:
     )
 
 
-_Waits = Sequence[tuple[int, dict[str, Any]]]
+_Waits = Sequence[tuple[int, Wait]]
 """Waits, each with the index of the task that waits."""
 
 
-def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: dict[str, Any]) -> list[str]:
+def _cures_of_room(report: Report, waiting: _Waits, writer: int, wait: Wait) -> list[str]:
     """Why a producer waits: readers that never read, keep all open, or wait for another file of the producer."""
-    tasks, ports = report["tasks"], report["ports"]
+    tasks, ports = report.tasks, report.ports
     lines = []
-    for channel in report["channels"]:
-        inport = channel["inport"]
+    for channel in report.channels:
+        inport = channel.inport
         port = ports[inport]
-        reader = tasks[port["task"]]
-        if channel["outport"] != wait["port"] or port["task"] not in _tasks_of(wait):
+        reader = tasks[port.task]
+        if channel.outport != wait.port or port.task not in _tasks_of(wait):
             continue
-        who = f"the in-port {port['pattern']!r} of {reader['name']}"
+        who = f"the in-port {port.pattern!r} of {reader.name}"
         reached = [max(ranks) for ranks in zip(*_reached(report, inport), strict=True)]
         read = [rank for rank, steps in enumerate(reached) if steps]
         if not read:
-            asked = _asked_for(waiting, port["task"], inport) if channel["queued"] else ""
+            asked = _asked_for(waiting, port.task, inport) if channel.queued else ""
             lines.append(
-                f"  {reader['name']} has opened no step of {port['pattern']!r} so far"
+                f"  {reader.name} has opened no step of {port.pattern!r} so far"
                 + (
-                    f": it asks for {asked!r}, and none of the steps that wait for it ({channel['queued']}) has that "
-                    f"name; compare it with {channel['next']!r}, which {tasks[writer]['name']} has written"
+                    f": it asks for {asked!r}, and none of the steps that wait for it ({channel.queued}) has that "
+                    f"name; compare it with {channel.next!r}, which {tasks[writer].name} has written"
                     if asked
                     else ""
                 )
             )
         elif len(read) < len(reached):
-            only = f"only {_ranks(read)} of {reader['name']} read"
+            only = f"only {_ranks(read)} of {reader.name} read"
             if read == list(range(len(read))):
                 lines.append(f"  if {only}, as so far, give {who} `nreaders: {len(read)}`")
             else:
                 lines.append(
-                    f"  so far {only} steps of {port['pattern']!r}, and `nreaders:` counts from rank 0: "
+                    f"  so far {only} steps of {port.pattern!r}, and `nreaders:` counts from rank 0: "
                     f"let the first {len(read)} read instead, or all {len(reached)}"
                 )
-        if channel["held"] and not channel["queued"]:
+        if channel.held and not channel.queued:
             lines.append(
-                f"  {reader['name']} has {channel['held']} steps of {port['pattern']!r} open at once: let it close "
-                f"those that it has done with, or give {who} a longer queue, such as `queue: {2 * channel['held']}`"
+                f"  {reader.name} has {channel.held} steps of {port.pattern!r} open at once: let it close "
+                f"those that it has done with, or give {who} a longer queue, such as `queue: {2 * channel.held}`"
             )
         elsewhere = [
-            other
-            for task, other in waiting
-            if task == port["task"] and other["for"] == "data" and other["port"] != inport
+            other for task, other in waiting if task == port.task and other.what == "data" and other.port != inport
         ]
-        again = [ports[other["port"]]["pattern"] for other in elsewhere if _had_once(ports[other["port"]])]
+        again = [ports[other.port].pattern for other in elsewhere if _had_once(ports[other.port])]
         if again:
             lines.append(
-                f"  {reader['name']} opens {again[0]!r} again, of which it has read the only step so far: if it opens "
+                f"  {reader.name} opens {again[0]!r} again, of which it has read the only step so far: if it opens "
                 f"the same file several times, give its in-port {again[0]!r} `opens_per_step:` with a number as high"
             )
         if any(writer in _tasks_of(other) for other in elsewhere):
             lines.append(
-                f"  {reader['name']} waits for another file of {tasks[writer]['name']} first: give {who} a longer "
-                f"queue, such as `queue: {2 * channel['queued']}`"
+                f"  {reader.name} waits for another file of {tasks[writer].name} first: give {who} a longer "
+                f"queue, such as `queue: {2 * channel.queued}`"
             )
     return lines
 
 
-def _had_once(port: dict[str, Any]) -> bool:
+def _had_once(port: PortFacts) -> bool:
     """Has the task read one step of a name that is not a pattern? To open that again means its next step."""
-    return bool(port["steps"] == 1 and not is_wild(port["pattern"]))
+    return port.steps == 1 and not is_wild(port.pattern)
 
 
 def _asked_for(waiting: _Waits, reader: int, inport: int) -> str:
     """The name that a task waits for at one of its in-ports."""
-    names = (
-        wait["name"] for task, wait in waiting if task == reader and wait["for"] == "data" and wait["port"] == inport
-    )
+    names = (wait.name for task, wait in waiting if task == reader and wait.what == "data" and wait.port == inport)
     return next(iter(names), "")
 
 
-def _reached(report: dict[str, Any], inport: int) -> list[list[int]]:
-    return [channel["reached"] for channel in report["channels"] if channel["inport"] == inport]
+def _reached(report: Report, inport: int) -> list[tuple[int, ...]]:
+    return [channel.reached for channel in report.channels if channel.inport == inport]
 
 
-def _tasks_of(wait: dict[str, Any]) -> set[int]:
-    return {task for task, _, _ in wait["on"]}
+def _tasks_of(wait: Wait) -> set[int]:
+    return {whom.task for whom in wait.on}
 
 
-def _cures_of_cycles(report: dict[str, Any], waiting: _Waits) -> list[str]:
+def _cures_of_cycles(report: Report, waiting: _Waits) -> list[str]:
     """Tasks that wait for each other's first step: one of them must begin without."""
-    tasks, ports = report["tasks"], report["ports"]
+    tasks, ports = report.tasks, report.ports
     first = [
         (index, wait)
         for index, wait in waiting
-        if wait["for"] == "data" and not ports[wait["port"]]["steps"] and ports[wait["port"]]["waits_first"]
+        if wait.what == "data" and not ports[wait.port].steps and ports[wait.port].waits_first
     ]
     for index, wait in first:
         circle = {index}
@@ -460,29 +451,29 @@ def _cures_of_cycles(report: dict[str, Any], waiting: _Waits) -> list[str]:
         if circle:
             names = sorted(circle)
             return [
-                f"  {_listed([tasks[task]['name'] for task in names])} wait for each other's first step; let one begin "
-                f"without: give the in-port {ports[wait['port']]['pattern']!r} of {tasks[index]['name']} "
+                f"  {_listed([tasks[task].name for task in names])} wait for each other's first step; let one begin "
+                f"without: give the in-port {ports[wait.port].pattern!r} of {tasks[index].name} "
                 "`first: missing` (its first open fails as for a missing file) or `first: file` (it reads the real "
                 "file of that name)"
             ]
     return []
 
 
-def _cures_of_skips(report: dict[str, Any], waiting: _Waits) -> Iterator[str]:
+def _cures_of_skips(report: Report, waiting: _Waits) -> Iterator[str]:
     """Readers that wait for a later step of a producer, which waits itself: their policy leaves out those between."""
-    tasks, ports = report["tasks"], report["ports"]
+    tasks, ports = report.tasks, report.ports
     asleep = {index for index, _ in waiting}
     for index, wait in waiting:
-        reader, pattern = tasks[index]["name"], repr(ports[wait["port"]]["pattern"])
-        for channel in report["channels"] if wait["for"] == "data" else ():
-            outport = ports[channel["outport"]]
-            writer = outport["task"]
-            if channel["inport"] != wait["port"] or writer not in asleep & _tasks_of(wait) or channel["every"] == 1:
+        reader, pattern = tasks[index].name, repr(ports[wait.port].pattern)
+        for channel in report.channels if wait.what == "data" else ():
+            outport = ports[channel.outport]
+            writer = outport.task
+            if channel.inport != wait.port or writer not in asleep & _tasks_of(wait) or channel.every == 1:
                 continue
-            kept = kept_words(channel["every"], channel["offset"])
+            kept = kept_words(channel.every, channel.offset)
             yield (
-                f"  {reader} is given only some steps of {pattern} ({kept}), and {tasks[writer]['name']}, which has "
-                f"published {outport['steps']} so far, waits before it has the next of these: give the in-port "
+                f"  {reader} is given only some steps of {pattern} ({kept}), and {tasks[writer].name}, which has "
+                f"published {outport.steps} so far, waits before it has the next of these: give the in-port "
                 f"{pattern} of {reader} `io_freq: 1`, so that it gets every step"
             )
 
@@ -505,15 +496,15 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _who(tasks: list[dict[str, Any]], index: int, rank: int) -> str:
+def _who(tasks: Sequence[TaskFacts], index: int, rank: int) -> str:
     task = tasks[index]
-    return f"{task['name']}[{rank}]" if task["nprocs"] > 1 else str(task["name"])
+    return f"{task.name}[{rank}]" if task.nprocs > 1 else str(task.name)
 
 
-def _whom(tasks: list[dict[str, Any]], index: int, first: int, last: int) -> str:
-    if first == last:
-        return _who(tasks, index, first)
-    return f"{tasks[index]['name']}[{first}-{last}]"
+def _whom(tasks: Sequence[TaskFacts], whom: Whom) -> str:
+    if whom.first == whom.last:
+        return _who(tasks, whom.task, whom.first)
+    return f"{tasks[whom.task].name}[{whom.first}-{whom.last}]"
 
 
 def _seconds(time: float) -> str:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from wilkins.launch.programs import process
 from wilkins.launch.programs.output import Terminal
@@ -19,6 +18,7 @@ from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.launch.watch.unmatched import AGAIN, UnmatchedNames, only_one, others_wait
 from wilkins.plan.plan import Plan
 from wilkins.transport.board import Board, BoardHeldError
+from wilkins.transport.report_table import Poll, PortFacts, Report, TaskFacts
 from wilkins.values import dataclass
 
 _DEAREST_LOOK_S = 0.01
@@ -95,7 +95,7 @@ class Polls:
     def __init__(
         self,
         plan: Plan,
-        others_wait: Callable[[dict[str, Any], int], bool] = others_wait,
+        others_wait: Callable[[Report, int], bool] = others_wait,
         spared: Collection[int] = (),
     ) -> None:
         """`others_wait`: can no other task do anything before this one does? `spared`: tasks that are not ended."""
@@ -115,7 +115,7 @@ class Polls:
         self.every_s = min(_MOST_S, self.told_s)
         """and that end them in time."""
 
-    def told(self, report: dict[str, Any], now: float) -> list[str]:
+    def told(self, report: Report, now: float) -> list[str]:
         """What to say of those that ask for what will not come as things stand. `now`: monotonic time, in seconds."""
         self._unmatched.follow(report, now)
         unmatched = [
@@ -124,10 +124,10 @@ class Polls:
             for words in self._unmatched.told(report, index, patience, now)
         ]
         return unmatched + [
-            f"task {task['name']} {_does(poll)}, and reads nothing meanwhile: {why}"
-            for index, task in enumerate(report["tasks"])
-            for poll in task["polls"]
-            if poll["looks"] >= AGAIN and poll["seconds"] >= self._patience.get(index, 0)
+            f"task {task.name} {_does(poll)}, and reads nothing meanwhile: {why}"
+            for index, task in enumerate(report.tasks)
+            for poll in task.polls
+            if poll.looks >= AGAIN and poll.seconds >= self._patience.get(index, 0)
             for why in self._why(report, poll)
         ]
 
@@ -136,9 +136,7 @@ class Polls:
         self._began.clear()
         self._asking.clear()
 
-    def only_polls(
-        self, report: dict[str, Any], index: int, family: Callable[[], Sequence[int]], now: float
-    ) -> Final | None:
+    def only_polls(self, report: Report, index: int, family: Callable[[], Sequence[int]], now: float) -> Final | None:
         """What to end a task with that has for some time done nothing but ask for what will not come.
 
         Args:
@@ -164,67 +162,65 @@ class Polls:
             return None
         return "ended while polling" if moved is None else "untouched"
 
-    def starts_in_vain(self, report: dict[str, Any], index: int, now: float) -> str | None:
+    def starts_in_vain(self, report: Report, index: int, now: float) -> str | None:
         """The name that ever new processes of a task ask for in vain, while it reads nothing: one of a pool that starts
         another worker for each that fails. None if it is not to be ended."""
-        task = report["tasks"][index]
-        vain = task["vain_open"]
-        if vain is None or vain["went_on"] != "no" or index not in self._patience or index in self._spared:
+        task = report.tasks[index]
+        vain = task.vain_open
+        if vain is None or vain.went_on != "no" or index not in self._patience or index in self._spared:
             self._asking.pop(index, None)
             return None
-        if vain["sought"] in ("next name", "next step") or task["nprocs"] > 1:
+        if vain.sought in ("next name", "next step") or task.nprocs > 1:
             return None
-        moved = [port["steps"] for port in report["ports"] if port["task"] == index]
+        moved = [port.steps for port in report.ports if port.task == index]
         before = self._asking.get(index)
-        if before is None or before.moved != moved or before.process > vain["process"]:
-            self._asking[index] = Asking(now, vain["process"], 0, moved)
+        if before is None or before.moved != moved or before.process > vain.process:
+            self._asking[index] = Asking(now, vain.process, 0, moved)
             return None
-        changes = before.changes + (vain["process"] > before.process)
-        self._asking[index] = Asking(before.since, vain["process"], changes, moved)
+        changes = before.changes + (vain.process > before.process)
+        self._asking[index] = Asking(before.since, vain.process, changes, moved)
         lasts = now - before.since >= self._patience[index]
-        return str(vain["name"]) if lasts and changes >= AGAIN else None
+        return vain.name if lasts and changes >= AGAIN else None
 
     def _looks(
-        self, report: dict[str, Any], index: int, family: Callable[[], Sequence[int]]
+        self, report: Report, index: int, family: Callable[[], Sequence[int]]
     ) -> tuple[Mapping[int | str, int], object]:
         """What a task looks for that will not come, and what must not change meanwhile; nothing if something may."""
-        task = report["tasks"][index]
+        task = report.tasks[index]
         if index not in self._patience or index in self._writers or index in self._spared:
             return {}, None
-        looks: dict[int | str, int] = {poll["rank"]: poll["looks"] for poll in task["polls"]}
-        if len(looks) == task["nprocs"] and not any(
-            self._may_write(report, place) for place, port in enumerate(report["ports"]) if _reads(port, index)
+        looks: dict[int | str, int] = {poll.rank: poll.looks for poll in task.polls}
+        if len(looks) == task.nprocs and not any(
+            self._may_write(report, place) for place, port in enumerate(report.ports) if _reads(port, index)
         ):
             return looks, None
-        if task["nprocs"] > 1:  # uses of names that match no port are counted by task
+        if task.nprocs > 1:  # uses of names that match no port are counted by task
             return {}, None
         for name, uses in only_one(report, index).items() if self._others_wait(report, index) else ():
             if not any(Path(f"/proc/{pid}/cwd", name).exists() for pid in family()):
-                return {name: uses}, [(port["steps"], port["bytes"]) for port in report["ports"]]
+                return {name: uses}, [(port.steps, port.bytes) for port in report.ports]
         return {}, None
 
-    def _why(self, report: dict[str, Any], poll: dict[str, Any]) -> Iterator[str]:
+    def _why(self, report: Report, poll: Poll) -> Iterator[str]:
         """Why no step comes that is asked for; nothing if one may."""
-        inport = poll["port"]
+        inport = poll.port
         if not self._may_write(report, inport):
             yield "all who write for its in-port have ended"
             return
         writers = list(_writers(report, inport))
-        if all(wait["for"] == "room" for task in writers for wait in task["waits"]) and all(
-            len({wait["rank"] for wait in task["waits"]}) == task["nprocs"]
-            for task in writers
-            if task["state"] != "ended"
+        if all(wait.what == "room" for task in writers for wait in task.waits) and all(
+            len({wait.rank for wait in task.waits}) == task.nprocs for task in writers if task.state != "ended"
         ):
-            pattern = report["ports"][inport]["pattern"]
-            there = sum(channel["queued"] for channel in report["channels"] if channel["inport"] == inport)
+            pattern = report.ports[inport].pattern
+            there = sum(channel.queued for channel in report.channels if channel.inport == inport)
             more = (
                 f"if it wants more than the {there} files that are there, give it `reorder:` with as many, or, if all, "
             )
-            remedy = f"{more}`listing: end`" if poll["lists"] else "compare the names"
+            remedy = f"{more}`listing: end`" if poll.lists else "compare the names"
             yield f"all who write for its in-port {pattern!r} wait until it reads what they have written; {remedy}"
 
-    def _may_write(self, report: dict[str, Any], inport: int) -> bool:
-        return any(task["state"] != "ended" for task in _writers(report, inport))
+    def _may_write(self, report: Report, inport: int) -> bool:
+        return any(task.state != "ended" for task in _writers(report, inport))
 
 
 class Pollers:
@@ -274,18 +270,18 @@ def _end(run: TaskRun, pid: int, end: Final) -> None:
     run.polls_in_vain = end
 
 
-def _does(poll: dict[str, Any]) -> str:
-    if poll["lists"]:
-        return f"lists the folder of {poll['name']!r} again and again"
-    return f"asks again and again for {poll['name']!r}"
+def _does(poll: Poll) -> str:
+    if poll.lists:
+        return f"lists the folder of {poll.name!r} again and again"
+    return f"asks again and again for {poll.name!r}"
 
 
-def _reads(port: dict[str, Any], task: int) -> bool:
-    return bool(port["task"] == task and port["direction"] == "in")
+def _reads(port: PortFacts, task: int) -> bool:
+    return port.task == task and port.direction == "in"
 
 
-def _writers(report: dict[str, Any], inport: int) -> Iterator[dict[str, Any]]:
+def _writers(report: Report, inport: int) -> Iterator[TaskFacts]:
     """The tasks that write for an in-port."""
-    for channel in report["channels"]:
-        if channel["inport"] == inport:
-            yield report["tasks"][report["ports"][channel["outport"]]["task"]]
+    for channel in report.channels:
+        if channel.inport == inport:
+            yield report.tasks[report.ports[channel.outport].task]

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from wilkins import atomic
 from wilkins.errors import count_of
@@ -15,6 +14,7 @@ from wilkins.launch.programs.output import Terminal
 from wilkins.launch.programs.signals import Creations
 from wilkins.plan.plan import Plan
 from wilkins.terminal.progress import STATUS, WATCHED, History, Snapshot, TaskNow, sentence, table
+from wilkins.transport.report_table import Report
 
 _EVERY = 1.0
 _WATCHED_FOR = 5.0
@@ -23,7 +23,7 @@ _TELL_EVERY = 60.0
 """Seconds between two lines where the launcher has no terminal."""
 
 
-def take(plan: Plan, report: dict[str, Any], pids: Mapping[int, int], at: float) -> Snapshot:
+def take(plan: Plan, report: Report, pids: Mapping[int, int], at: float) -> Snapshot:
     """How far all tasks are, by what the board says.
 
     Args:
@@ -31,12 +31,12 @@ def take(plan: Plan, report: dict[str, Any], pids: Mapping[int, int], at: float)
         at: monotonic time, in seconds.
     """
     steps, queued = [0] * len(plan.tasks), [0] * len(plan.tasks)
-    for port in report["ports"]:
-        steps[port["task"]] = max(steps[port["task"]], port["steps"])
-    for channel in report["channels"]:
-        queued[report["ports"][channel["inport"]]["task"]] += channel["queued"]
+    for port in report.ports:
+        steps[port.task] = max(steps[port.task], port.steps)
+    for channel in report.channels:
+        queued[report.ports[channel.inport].task] += channel.queued
     tasks = []
-    for task, found in zip(plan.tasks, report["tasks"], strict=True):
+    for task, found in zip(plan.tasks, report.tasks, strict=True):
         if task.is_relay:
             continue
         doing, since = _doing(report, task.index)
@@ -45,36 +45,36 @@ def take(plan: Plan, report: dict[str, Any], pids: Mapping[int, int], at: float)
                 name=task.name,
                 entry=task.name.removesuffix(f"[{task.instance}]"),
                 ranks=task.nprocs,
-                state=found["state"],
+                state=found.state,
                 steps=steps[task.index],
-                bytes=found["moved_bytes"],
+                bytes=found.moved_bytes,
                 queued=queued[task.index],
                 pid=pids.get(task.index, 0),
                 doing=doing,
                 since_s=since,
             )
         )
-    return Snapshot(at, report["memory_bytes"], tuple(tasks))
+    return Snapshot(at, report.memory_bytes, tuple(tasks))
 
 
-def _doing(report: dict[str, Any], index: int) -> tuple[str, float]:
+def _doing(report: Report, index: int) -> tuple[str, float]:
     """What a task does now, and for how many seconds if it waits."""
-    task = report["tasks"][index]
-    if task["state"] == "ended":
+    task = report.tasks[index]
+    if task.state == "ended":
         return "ended", 0.0
-    if task["waits"]:
-        longest = max(task["waits"], key=lambda wait: float(wait["seconds"]))
-        name = longest["name"] or report["ports"][longest["port"]]["pattern"]
-        others = list(dict.fromkeys(report["tasks"][other]["name"] for other, _, _ in longest["on"]))
-        what = f"waits for {name}" if longest["for"] == "data" else f"waits for {longest['for']} to write {name}"
-        many = f"{len(task['waits'])} of {task['nprocs']} ranks: " if task["nprocs"] > 1 else ""
-        return f"{many}{what}{f', on {_some(others)}' if others else ''}", longest["seconds"]
-    if task["polls"]:
-        longest = max(task["polls"], key=lambda poll: float(poll["seconds"]))
-        return f"has looked for {longest['name']} {count_of(longest['looks'], 'time')} in vain", longest["seconds"]
-    if task["state"] == "pending":
+    if task.waits:
+        longest = max(task.waits, key=lambda wait: wait.seconds)
+        name = longest.name or report.ports[longest.port].pattern
+        others = list(dict.fromkeys(report.tasks[whom.task].name for whom in longest.on))
+        what = f"waits for {name}" if longest.what == "data" else f"waits for {longest.what} to write {name}"
+        many = f"{len(task.waits)} of {task.nprocs} ranks: " if task.nprocs > 1 else ""
+        return f"{many}{what}{f', on {_some(others)}' if others else ''}", longest.seconds
+    if task.polls:
+        most = max(task.polls, key=lambda poll: poll.seconds)
+        return f"has looked for {most.name} {count_of(most.looks, 'time')} in vain", most.seconds
+    if task.state == "pending":
         return "not started", 0.0
-    return ("computes" if any(port["task"] == index for port in report["ports"]) else "runs"), 0.0
+    return ("computes" if any(port.task == index for port in report.ports) else "runs"), 0.0
 
 
 def _some(names: Sequence[str]) -> str:
@@ -114,9 +114,7 @@ class Progress:
         """
         return self._terminal.is_live or now >= self._tell_at - _EVERY or self._is_watched(now)
 
-    def turn(
-        self, now: float, report: Callable[[], dict[str, Any] | None], pids: Callable[[], Mapping[int, int]]
-    ) -> None:
+    def turn(self, now: float, report: Callable[[], Report | None], pids: Callable[[], Mapping[int, int]]) -> None:
         """Tell, if that is due and wanted.
 
         Args:

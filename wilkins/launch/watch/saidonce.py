@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
 
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.programs.process import GRACE
 from wilkins.transport.board import Board, BoardHeldError
+from wilkins.transport.report_table import Report
 
 _HELD_FOR = 5.0
 """Seconds for which a process may stand still with the board before that is said."""
@@ -17,7 +17,7 @@ _HELD_FOR = 5.0
 HELD_AGAIN = 0.1
 """Seconds until the board is asked again."""
 
-FindHints = Callable[[dict[str, Any]], list[str]]
+FindHints = Callable[[Report], list[str]]
 
 
 class Hints:
@@ -29,7 +29,7 @@ class Hints:
         self._find = find
         self._said: set[str] = set()
 
-    def tell(self, report: dict[str, Any]) -> None:
+    def tell(self, report: Report) -> None:
         """Say what was not said before."""
         for hint in self._find(report) if self._find else ():
             if hint not in self._said:
@@ -67,14 +67,14 @@ def failure_on(board: Board) -> str | None:
     return None
 
 
-def report_of(board: Board) -> dict[str, Any] | None:
+def report_of(board: Board) -> Report | None:
     """What the board knows; None if it cannot be asked now."""
     with contextlib.suppress(BoardHeldError):
         return board.report()
     return None
 
 
-def last_report(board: Board) -> dict[str, Any]:
+def last_report(board: Board) -> Report:
     """What the board says when all programs have ended.
 
     Raises:

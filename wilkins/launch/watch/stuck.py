@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wilkins.launch.programs import process
 from wilkins.launch.programs.output import Terminal
@@ -14,6 +14,7 @@ from wilkins.launch.watch.saidonce import HeldBoard, Hints
 from wilkins.launch.watch.stopping import Stopping
 from wilkins.launch.watch.taskrun import TaskRun, programs
 from wilkins.transport.board import Board, BoardHeldError
+from wilkins.transport.report_table import Report
 
 if TYPE_CHECKING:
     from wilkins.launch.programs.ranks import Ranks
@@ -107,13 +108,13 @@ class StuckRuns:
     def _check_moved(self, now: float) -> None:
         report = self._board.report()
         self._hints.tell(report)
-        moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self._crew]
+        moved = [(port.steps, port.bytes) for port in report.ports], [run.starts for run in self._crew]
         if self._quiet.moved(moved, now):
             self._doubted = False
         elif self._says_waits and (seconds := self._quiet.lasts(now)):
             self._say_waits(report, seconds)
 
-    def _say_waits(self, report: dict[str, Any], seconds: float) -> None:
+    def _say_waits(self, report: Report, seconds: float) -> None:
         from wilkins.launch.watch import explain
         from wilkins.launch.watch.stacks import where
 

@@ -14,7 +14,7 @@ from wilkins.launch.programs.output import Log, Stream
 from wilkins.launch.programs.process import Program
 from wilkins.launch.watch import decide
 from wilkins.launch.watch.boardmap import BoardPorts
-from wilkins.launch.watch.decide import Exit, Facts, Final, VainOpen, Verdict
+from wilkins.launch.watch.decide import Exit, Facts, Final, Verdict
 from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan.plan import Back, CannotGoBackError, Resumed, TaskPlan, may_read_again
 from wilkins.transport.board import Board, EndOfStream
@@ -365,7 +365,6 @@ class TaskRun:
         """
         resumed = self.plan.resumed or Resumed(anew=True)
         is_part = not resumed.anew
-        told = self._board.vain_open(self.plan.index)
         read = sum(map(self._board.port_steps, self._in_ports))
         return Facts(
             rerun="never" if resumed.loops and self.plan.rerun == "auto" else self.plan.rerun,
@@ -375,7 +374,7 @@ class TaskRun:
             opened=self._board.steps_opened(self.plan.index),
             read=resumed.consumed + read,
             listed=self._board.listed(self.plan.index),
-            at_end=decide.met_end(VainOpen(**told) if told else None, before=resumed.consumed, now=read),
+            at_end=decide.met_end(self._board.vain_open(self.plan.index), before=resumed.consumed, now=read),
             met_failure=self._board.met_failure(self.plan.index),
             retries_left=max(0, self.plan.retries - self.failures),
             # What is left of a resumed task may need none of a port; a relay's producer answers for itself.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from wilkins.launch.watch.namesakes import as_next, is_one_letter_off, nearest
 from wilkins.plan.plan import Plan
+from wilkins.transport.report_table import Report
 from wilkins.values import dataclass
 
 AGAIN = 3
@@ -38,12 +38,12 @@ class UnmatchedNames:
         self._asked: dict[tuple[int, str], _Asked] = {}
         self._told: dict[tuple[int, str], str] = {}
 
-    def follow(self, report: dict[str, Any], now: float) -> None:
+    def follow(self, report: Report, now: float) -> None:
         """Take in what a report says."""
-        for index, task in enumerate(report["tasks"]):
-            moved = [(port["steps"], port["bytes"]) for port in report["ports"] if port["task"] == index]
-            for one in task["unmatched_names"] if task["state"] == "running" else ():
-                self._note((index, one["name"]), one["uses"], moved, now)
+        for index, task in enumerate(report.tasks):
+            moved = [(port.steps, port.bytes) for port in report.ports if port.task == index]
+            for one in task.unmatched_names if task.state == "running" else ():
+                self._note((index, one.name), one.uses, moved, now)
 
     def _note(self, key: tuple[int, str], uses: int, moved: object, now: float) -> None:
         known = self._asked.get(key)
@@ -61,60 +61,60 @@ class UnmatchedNames:
             if task == index and times >= AGAIN and seconds >= patience and now - one.last <= patience / AGAIN:
                 yield name, times, seconds
 
-    def told(self, report: dict[str, Any], index: int, patience: float, now: float) -> Iterator[str]:
+    def told(self, report: Report, index: int, patience: float, now: float) -> Iterator[str]:
         """What to say of the names that a task asks for again and again; the same of each every time."""
         for name, times, seconds in self.polled(index, patience, now):
             if (index, name) not in self._told and (meant := _meant(report, index, name)):
                 self._told[index, name] = (
-                    f"task {report['tasks'][index]['name']} asks again and again for {name!r} ({times} times in "
+                    f"task {report.tasks[index].name} asks again and again for {name!r} ({times} times in "
                     f"{seconds:.0f} s), which matches no port and is not there, and reads nothing meanwhile: {meant}"
                 )
             if (index, name) in self._told:
                 yield self._told[index, name]
 
 
-def only_one(report: dict[str, Any], index: int) -> dict[str, int]:
+def only_one(report: Report, index: int) -> dict[str, int]:
     """The name, with its uses so far, that a task is sure to ask for by mistake, if all others wait.
 
     The task has used no port, and asks for one name alone, which is that of a step that waits for it but for one
     letter.
     """
-    task, ports = report["tasks"][index], report["ports"]
-    names = task["unmatched_names"]
-    if len(names) != 1 or task["waits"] or any(port["touched"] for port in ports if port["task"] == index):
+    task, ports = report.tasks[index], report.ports
+    names = task.unmatched_names
+    if len(names) != 1 or task.waits or any(port.touched for port in ports if port.task == index):
         return {}
-    steps = [channel["next"] for channel in report["channels"] if ports[channel["inport"]]["task"] == index]
-    name, uses = names[0]["name"], names[0]["uses"]
+    steps = [channel.next for channel in report.channels if ports[channel.inport].task == index]
+    name, uses = names[0].name, names[0].uses
     return {name: uses} if any(is_one_letter_off(name, step) for step in steps) else {}
 
 
-def others_wait(report: dict[str, Any], index: int) -> bool:
+def others_wait(report: Report, index: int) -> bool:
     """Do all other tasks wait, or have they ended? Then none of them will make a file that this one asks for."""
-    others = [task for place, task in enumerate(report["tasks"]) if place != index and task["state"] != "ended"]
-    return all(len({wait["rank"] for wait in other["waits"]}) == other["nprocs"] for other in others)
+    others = [task for place, task in enumerate(report.tasks) if place != index and task.state != "ended"]
+    return all(len({wait.rank for wait in other.waits}) == other.nprocs for other in others)
 
 
-def did_you_mean(report: dict[str, Any], index: int, name: str) -> str:
+def did_you_mean(report: Report, index: int, name: str) -> str:
     """The step, or the pattern of an in-port, from which a name that a task has used differs in little but spelling."""
-    ports, steps = report["ports"], list(_inward(report, index))
+    ports, steps = report.ports, list(_inward(report, index))
     for pattern, writer, step in steps:
         if nearest(step, [name]) or nearest(pattern, [name]):
             return f"did you mean {step!r}, which {writer} has published, or another file of {pattern!r}?"
-    for channel in () if steps else report["channels"]:
-        inport, outport = ports[channel["inport"]], ports[channel["outport"]]
-        if inport["task"] == index and outport["steps"] and nearest(inport["pattern"], [name]):
-            writer = report["tasks"][outport["task"]]["name"]
-            return f"did you mean a file of {inport['pattern']!r}, of which {writer} has published {outport['steps']}?"
+    for channel in () if steps else report.channels:
+        inport, outport = ports[channel.inport], ports[channel.outport]
+        if inport.task == index and outport.steps and nearest(inport.pattern, [name]):
+            writer = report.tasks[outport.task].name
+            return f"did you mean a file of {inport.pattern!r}, of which {writer} has published {outport.steps}?"
     return ""
 
 
-def _meant(report: dict[str, Any], index: int, name: str) -> str:
+def _meant(report: Report, index: int, name: str) -> str:
     """What a task may mean by a name; empty if it may well be a file of another origin."""
     if alike := did_you_mean(report, index, name):
         return f"{alike} Mend the name in the program"
     for pattern, writer, step in _inward(report, index):
-        task = next(task for task in report["tasks"] if task["name"] == writer)
-        if task["state"] == "ended" or any(wait["for"] == "room" for wait in task["waits"]):
+        task = next(task for task in report.tasks if task.name == writer)
+        if task.state == "ended" or any(wait.what == "room" for wait in task.waits):
             return (
                 f"what waits for its in-port {pattern!r} begins with {step!r}, which {writer} has published; "
                 f"{as_next(name, 'the in-port')}"
@@ -122,10 +122,10 @@ def _meant(report: dict[str, Any], index: int, name: str) -> str:
     return ""
 
 
-def _inward(report: dict[str, Any], index: int) -> Iterator[tuple[str, str, str]]:
+def _inward(report: Report, index: int) -> Iterator[tuple[str, str, str]]:
     """Of steps that wait for a task: the pattern of the in-port, the task that has written them, and the first."""
-    tasks, ports = report["tasks"], report["ports"]
-    for channel in report["channels"]:
-        inport = ports[channel["inport"]]
-        if inport["task"] == index and channel["next"]:
-            yield inport["pattern"], tasks[ports[channel["outport"]]["task"]]["name"], channel["next"]
+    tasks, ports = report.tasks, report.ports
+    for channel in report.channels:
+        inport = ports[channel.inport]
+        if inport.task == index and channel.next:
+            yield inport.pattern, tasks[ports[channel.outport].task].name, channel.next
