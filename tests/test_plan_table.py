@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from wilkins.plan import planfile
+from wilkins.plan.plan import PortPlan
 from wilkins.schema.reading import key_of, keys_of
 from wilkins.spec.reference import json_schema
 from wilkins.spec.workflow import InPort
 from wilkins.transport import board, plan_table
 from wilkins.transport.plan_table import ARRAYS, Arrays, BoardPort, BoardTask, Habits, ReadKeys
+from wilkins.values import fields
 
 
 def test_members_lie_where_the_compiler_puts_them(tmp_path: Path) -> None:
@@ -64,4 +65,4 @@ def test_keys_of_the_table_are_keys_of_the_file_and_of_its_records() -> None:
     assert names >= {"reorder", "listing", "poll_end"}
     assert names <= {key_of(item) for item in keys_of(InPort)}
     assert names <= set(json_schema()["$defs"]["InPort"]["properties"])
-    assert names <= set(planfile._EARLIER)
+    assert names <= {item.name for item in fields(PortPlan)}

@@ -74,6 +74,9 @@ First = Literal["wait", "missing", "file"]
 Looks = Literal["wait", "now", "always"]
 Lists = Literal["now", "end"]
 WhenFull = Literal["block", "drop-oldest", "drop-newest"]
+DevicePath = Literal["host", "pinned", "ipc"]
+"""How a channel's data get from the writer to the reader: through host memory; through host memory that is registered
+with CUDA by the ends that are not on the host; or as device memory that both ends share, by CUDA IPC."""
 
 DIRECTION = Native("Direction", get_args(Direction))
 MODE = Native("Mode", get_args(Mode))

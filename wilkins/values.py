@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -349,17 +349,16 @@ def _of_mapping(read_key: _Reader, read: _Reader) -> _Reader:
 
 def _of_class(kind: type) -> _Reader:
     """The types are found where the class declares them: it may inherit fields from other modules."""
-    types: dict[str, tuple[Mapping[str, Any], str]] = {}
+    words: dict[str, tuple[str, str]] = {}
     for base in kind.__mro__:
-        known = vars(sys.modules[base.__module__])
-        for name, words in base.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 - costs an import of inspect
-            types.setdefault(name, (known, words))
-    declared = [(one.name, _named(*types[one.name]), _has_default(one)) for one in fields(cast("Any", kind))]
+        for name, declared in base.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 - imports inspect
+            words.setdefault(name, (base.__module__, declared))
+    known = [(one.name, _named(*words[one.name]), _has_default(one)) for one in fields(cast("Any", kind))]
 
     def read(data: Any) -> Any:
         _checked((dict,), data)
         values = {}
-        for name, reader, optional in declared:
+        for name, reader, optional in known:
             if name in data:
                 try:
                     values[name] = reader(data[name])
@@ -376,6 +375,7 @@ def _has_default(field: Any) -> bool:
     return field.default is not MISSING or field.default_factory is not MISSING
 
 
-def _named(known: Mapping[str, Any], declared: str) -> _Reader:
+@cache
+def _named(module: str, declared: str) -> _Reader:
     """The reader of a type by its words in a module."""
-    return _reader(eval(declared, dict(known)))
+    return _reader(eval(declared, vars(sys.modules[module])))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wilkins.transport.devices.ports import HOST, VARIABLE, Path, PortDevice, dumps, joined, loads, told
+from wilkins.transport.devices.ports import HOST, VARIABLE, PortDevice, dumps, joined, loads, told
+from wilkins.transport.plan_table import DevicePath
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,9 @@ from wilkins.transport.devices.ports import HOST, VARIABLE, Path, PortDevice, du
         (["host", "ipc", "pinned"], "pinned", True),
     ],
 )
-def test_a_port_takes_the_path_that_all_its_channels_can_take(paths: list[Path], path: Path, ipc: bool) -> None:
+def test_a_port_takes_the_path_that_all_its_channels_can_take(
+    paths: list[DevicePath], path: DevicePath, ipc: bool
+) -> None:
     assert joined("cuda", paths) == PortDevice("cuda", path, ipc)
 
 

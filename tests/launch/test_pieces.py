@@ -62,8 +62,16 @@ def test_a_plan_of_an_earlier_version_can_be_resumed() -> None:
 
 
 def test_another_text_is_no_plan() -> None:
-    with pytest.raises(ValueError, match="not a plan"):
+    with pytest.raises(ValueError, match="not a plan of this version: .*'name' is missing"):
         planfile.loads("{}")
+
+
+def test_a_plan_with_a_field_of_another_type_is_refused() -> None:
+    plan = Plan("w", Path("/w.yaml"), "alone", (TASK,), (), (ChannelPlan(0, 1, 5),), 2)
+    data = json.loads(planfile.dumps(plan))
+    data["channels"][0]["when_full"] = "burst"
+    with pytest.raises(ValueError, match=r"channels: when_full: not one of \('block', .*'burst'"):
+        planfile.loads(json.dumps(data))
 
 
 def test_a_job_is_hidden_from_programs_that_are_not_its_ranks() -> None:

@@ -12,11 +12,9 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
-Path = Literal["host", "pinned", "ipc"]
-"""How a channel's data get from the writer to the reader: through host memory; through host memory that is registered
-with CUDA by the ends that are not on the host; or as device memory that both ends share, by CUDA IPC."""
+from wilkins.transport.plan_table import DevicePath
 
 VARIABLE = "WILKINS_DEVICES"
 
@@ -30,7 +28,7 @@ class PortDevice:
     device: str = "host"
     """``host``, ``pinned``, ``cuda`` (the first GPU that the process sees) or ``cuda:k``, counted among the GPUs that
     the process sees. The launcher has decided what ``auto`` is; a process that is told ``auto`` decides by itself."""
-    path: Path = "host"
+    path: DevicePath = "host"
     """The path that all channels of the port can take: ``ipc`` only if each of them does, and ``pinned`` if any needs
     the host while another is ``ipc``."""
     ipc: bool = False
@@ -42,7 +40,7 @@ class PortDevice:
 HOST = PortDevice()
 
 
-def joined(device: str, paths: Iterable[Path]) -> PortDevice:
+def joined(device: str, paths: Iterable[DevicePath]) -> PortDevice:
     """What a port on `device` is told, from the paths of its channels; without channels, its path is the host's."""
     found = set(paths)
     if found == {"ipc"}:
@@ -87,7 +85,7 @@ def _port(pattern: str, entry: Mapping[str, object]) -> PortDevice:
     ipc = entry.get("ipc", path == "ipc")
     if not isinstance(device, str) or not _DEVICE.fullmatch(device):
         raise ValueError(f"{VARIABLE}: port {pattern!r} has the device {device!r}; give auto, host, pinned or cuda[:k]")
-    for known in get_args(Path):
+    for known in get_args(DevicePath):
         if path == known:
             return PortDevice(device, known, bool(ipc))
     raise ValueError(f"{VARIABLE}: port {pattern!r} has the path {path!r}; give host, pinned or ipc")

@@ -12,6 +12,7 @@ from wilkins.plan.plan import Plan, PortPlan
 from wilkins.spec.gpu_names import VISIBLE, visible
 from wilkins.spec.workflow import Port, Task, Workflow
 from wilkins.transport.devices import ports as told
+from wilkins.transport.plan_table import DevicePath
 
 
 def place(plan: Plan, workflow: Workflow, machine: Machine) -> Plan:
@@ -31,7 +32,7 @@ def place(plan: Plan, workflow: Workflow, machine: Machine) -> Plan:
         )
         for planned, port in zip(plan.ports, spec, strict=True)
     ]
-    paths: dict[int, list[told.Path]] = defaultdict(list)
+    paths: dict[int, list[DevicePath]] = defaultdict(list)
     channels = []
     for channel in plan.channels:
         path, why = channel_path(plan.ports[channel.outport].mode, ends[channel.outport], ends[channel.inport])
@@ -61,7 +62,7 @@ def place(plan: Plan, workflow: Workflow, machine: Machine) -> Plan:
 
 
 def _variables(
-    ports: list[PortPlan], gpus: tuple[str, ...] | None, ends: list[End], paths: Mapping[int, list[told.Path]]
+    ports: list[PortPlan], gpus: tuple[str, ...] | None, ends: list[End], paths: Mapping[int, list[DevicePath]]
 ) -> dict[str, str]:
     """What the processes of the task with these ports find in their environment."""
     variables = {} if gpus is None else {VISIBLE: ",".join(gpus)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wilkins.plan.plan import Mode
 from wilkins.spec.gpu_names import VISIBLE, number_of, visible
-from wilkins.transport.devices.ports import Path
+from wilkins.transport.plan_table import DevicePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def settle(asked: str | None, seen: Sequence[str], *, given: bool) -> End:
     return End("pinned") if asked == "pinned" else End("cuda" if asked == "auto" else asked, seen[number])
 
 
-def channel_path(mode: Mode, writer: End, reader: End) -> tuple[Path, str]:
+def channel_path(mode: Mode, writer: End, reader: End) -> tuple[DevicePath, str]:
     """How a channel's data get from one end to the other on one machine, and why."""
     if writer.device == reader.device == "host":
         reasons = [f"the {side} {end.why}" for side, end in (("writer", writer), ("reader", reader)) if end.why]

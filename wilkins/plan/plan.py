@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import wilkins.tasks
 from wilkins.errors import WilkinsError
 from wilkins.flow.placement import Host, Rule, Share
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
-from wilkins.transport.plan_table import Looks, ReadKeys
+from wilkins.transport.plan_table import DevicePath, Looks, ReadKeys
 from wilkins.values import dataclass, field
-
-if TYPE_CHECKING:
-    from wilkins.transport.devices.ports import Path as DevicePath
 
 START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
 """What the processes of a ready-made task execute; its name is their first argument."""
