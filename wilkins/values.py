@@ -302,7 +302,7 @@ def _reader(kind: Any) -> _Reader:
     if kind is Path:
         return lambda data: Path(_checked((str,), data))
     if origin is Literal:
-        return lambda data: data if data in inner else _refuse(f"one of {inner}", data)
+        return lambda data: data if data in inner else _not_of(f"one of {inner}", data)
     if origin in (Union, UnionType):
         return _of_optional(_reader(next(one for one in inner if one is not NoneType)))
     if origin in (list, abc.Sequence):
@@ -318,10 +318,10 @@ def _reader(kind: Any) -> _Reader:
 
 
 def _checked(allowed: tuple[type, ...], data: Any) -> Any:
-    return data if isinstance(data, allowed) else _refuse(allowed[0].__name__, data)
+    return data if isinstance(data, allowed) else _not_of(allowed[0].__name__, data)
 
 
-def _refuse(what: str, data: Any) -> Any:
+def _not_of(what: str, data: Any) -> Any:
     raise NotOfTypeError(f"not {what}: {data!r}")
 
 
@@ -336,7 +336,7 @@ def _of_list(read: _Reader, kind: Callable[[Any], Any]) -> _Reader:
 def _of_tuple(readers: list[_Reader]) -> _Reader:
     def read(data: Any) -> Any:
         if len(_checked((list, tuple), data)) != len(readers):
-            _refuse(f"{len(readers)} values", data)
+            _not_of(f"{len(readers)} values", data)
         return tuple([read(one) for read, one in zip(readers, data, strict=True)])
 
     return read
@@ -365,7 +365,7 @@ def _of_class(kind: type) -> _Reader:
                 except NotOfTypeError as error:
                     raise NotOfTypeError(f"{name}: {error}") from None
             elif not optional:
-                _refuse(f"complete, for {name!r} is missing", data)
+                _not_of(f"complete, for {name!r} is missing", data)
         return kind(**values)
 
     return read

@@ -62,7 +62,7 @@ def test_a_plan_of_an_earlier_version_can_be_resumed() -> None:
 
 
 def test_another_text_is_no_plan() -> None:
-    with pytest.raises(ValueError, match="not a plan of this version: .*'name' is missing"):
+    with pytest.raises(ValueError, match=r"not a plan of this version: .*'name' is missing"):
         planfile.loads("{}")
 
 
