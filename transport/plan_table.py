@@ -271,8 +271,8 @@ ARRAYS: Mapping[str, type] = {
 
 
 def values_of(kind: type, source: Any) -> dict[str, Any]:
-    """The fields of a dataclass as another value has them."""
-    return {item.name: getattr(source, item.name) for item in fields(kind)}
+    """Those fields of a dataclass that another value has by the same name, as it has them."""
+    return {item.name: getattr(source, item.name) for item in fields(kind) if hasattr(source, item.name)}
 
 
 # As ctypes.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 from wilkins.errors import ResourceError
 from wilkins.launch.programs.environment import takes_filename
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, may_read_again
 from wilkins.schema.patterns import is_wild
 from wilkins.transport.board import Board
-from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, Mode, ReadKeys, Rest, values_of
+from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, Mode, Rest, values_of
 
 
 class BoardPorts:
@@ -50,33 +51,21 @@ class BoardPorts:
         return [self._index[port.index] for port in self._coupled if port.task == task and port.direction == "in"]
 
     def board_ports(self) -> list[BoardPort]:
-        """The ports as the board wants them."""
-        return [
-            BoardPort(
-                **values_of(ReadKeys, port),
-                task=port.task,
-                direction=port.direction,
-                pattern=port.pattern,
-                cap_bytes=port.cap_bytes,
-                mode=self._mode(port),
-                publish=port.publish.when,
-                publish_count=port.publish.count,
-                publish_dset=port.publish.dset or "",
-                publish_file=port.publish.file or "",
-                is_set=port.is_set,
-                beside="\n".join(port.beside),
-                on_disk=port.is_set and port.mode != "memory",
-                passes_on=port.passes_on,
-                looks=port.looks,
-                keep=port.keep,
-                reads_again=port.direction == "in" and port.task in self._read_again,
-                part_of=port.part_of,
-                far_host=port.far_host,
-                stands=port.stands,
-                may_stand=self._may_stand(port),
-            )
-            for port in self._coupled
-        ]
+        """The ports as the board wants them: as they are planned, but for what that says otherwise."""
+        return [BoardPort(**values_of(BoardPort, port) | self._told(port)) for port in self._coupled]
+
+    def _told(self, port: PortPlan) -> dict[str, Any]:
+        return {
+            "mode": self._mode(port),
+            "publish": port.publish.when,
+            "publish_count": port.publish.count,
+            "publish_dset": port.publish.dset or "",
+            "publish_file": port.publish.file or "",
+            "beside": "\n".join(port.beside),
+            "on_disk": port.is_set and port.mode != "memory",
+            "reads_again": port.direction == "in" and port.task in self._read_again,
+            "may_stand": self._may_stand(port),
+        }
 
     def begins(self) -> list[Begin]:
         """In a resumed run, the numbers of the first steps."""
@@ -111,17 +100,9 @@ class BoardPorts:
 
     def board_channels(self, plan: Plan) -> list[BoardChannel]:
         """The channels between them, as the board wants them."""
+        ends = ("outport", "inport")
         return [
-            BoardChannel(
-                self._index[channel.outport],
-                self._index[channel.inport],
-                channel.every,
-                channel.queue,
-                channel.when_full,
-                channel.readers,
-                channel.readers_given,
-                channel.offset,
-            )
+            BoardChannel(**values_of(BoardChannel, channel) | {end: self._index[getattr(channel, end)] for end in ends})
             for channel in self.planned_channels(plan)
         ]
 
