@@ -11,9 +11,23 @@ ROOT = Path(__file__).parents[1]
 # The rooms of the native layer (docs/developers/design.md), lowest first: each
 # includes from itself and from those before it.
 NATIVE = ROOT / "transport" / "native"
-GENERATED = {"plan_table.hpp"}
-"""From the table of what the launcher tells the layer; below all rooms."""
-ROOMS = ("base", "board", "far", "queue", "waiting", "names", "steps", "store", "posix", "hdf5", "mpi", "python", "recorder")
+GENERATED = {"plan_table.hpp", "report_table.hpp"}
+"""From the tables of what the launcher tells the layer, and hears of it; below all rooms."""
+ROOMS = (
+    "base",
+    "board",
+    "far",
+    "queue",
+    "waiting",
+    "names",
+    "steps",
+    "store",
+    "posix",
+    "hdf5",
+    "mpi",
+    "python",
+    "recorder",
+)
 
 
 def native_files(native: Path) -> list[Path]:
