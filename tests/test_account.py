@@ -11,7 +11,7 @@ import pytest
 from small_workflows import Workflow
 
 from support import WAITS, WILKINS, Finished, must_run
-from wilkins.launch.records.layerlog import useful_lines
+from wilkins.launch.records.layerlog import events, useful
 from wilkins.launch.records.tracednames import Trace, names_of
 
 WRITE = """
@@ -541,13 +541,25 @@ def test_what_the_layer_had_to_say_is_in_the_report_once(workflow: Workflow) -> 
 
 def test_lines_of_the_layer_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
     log = tmp_path / "layer.log"
-    lines = [f"1700000000.{k:03d} sim[0] error: 'plt{k}.h5' could not be stored: no space\n" for k in range(5)]
-    others = [f"1700000000.000 sim[0] hint: kind {chr(97 + k) * 3}\n" for k in range(9)]
-    log.write_text("".join([*lines, "1700000000.000 sim[0] task 'sim' opens 'x'\n", "cut sho", "\n", *others]))
-    told = useful_lines(log, ["an error: kind aaa; mend it"])
-    assert told[:2] == ["error: 'plt0.h5' could not be stored: no space (5 times alike)", "hint: kind bbb"]
+    lines = [logged("left_not_whole", f"plt{k}.h5", 28) for k in range(5)]
+    others = [logged("renames_open", chr(97 + k) * 3) for k in range(9)]
+    log.write_text(
+        "".join([*lines, logged("given_up", "x"), "cut sho", "\n", *others, logged("renames_open", "y")[:-4]])
+    )
+    found = events(log)
+    told = [said.words for said in useful(found, log, [f"once more: {found[6].words}; mend it"])]
+    assert found[6].words.startswith("task 'sim' renames 'aaa'")
+    assert told[0] == (
+        "error: 'plt0.h5' could not be written whole (No space left on device), so no consumer sees it (5 times alike)"
+    )
+    assert told[1].startswith("error: task 'sim' renames 'bbb'")
     assert len(told) == 9 and told[-1] == f"1 more such line is in {log}"
-    assert useful_lines(tmp_path / "none") == []
+    assert events(tmp_path / "none") == []
+
+
+def logged(code: str, *arguments: object) -> str:
+    """A line of the layer's log."""
+    return f"1700000000.000 sim[0] English\t{code}\t{json.dumps(['sim', 0, *arguments])}\n"
 
 
 def test_instances_are_told_together(workflow: Workflow) -> None:

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[1]
 # The rooms of the native layer (docs/developers/design.md), lowest first: each
 # includes from itself and from those before it.
 NATIVE = ROOT / "transport" / "native"
-GENERATED = {"plan_table.hpp", "report_table.hpp"}
-"""From the tables of what the launcher tells the layer, and hears of it; below all rooms."""
+GENERATED = {"plan_table.hpp", "report_table.hpp", "events.hpp"}
+"""From the tables of what the launcher tells the layer, and what that tells; below all rooms."""
 ROOMS = (
     "base",
     "board",

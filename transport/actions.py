@@ -161,7 +161,7 @@ class Vol:
     def _note(self, method: str, why: str) -> None:
         if method not in self._told:
             self._told.add(method)
-            self._library.wilkins_actions_log(f"note: {method} of 'actions' does nothing: {why}".encode())
+            self._library.wilkins_actions_log(method.encode(), why.encode())
 
     def _set(self, event: str, callback: Callback) -> None:
         try:

@@ -205,8 +205,8 @@ class PortFacts:
     """The last one's name, or that of an open that `first` has answered."""
     begun_in: str = ""
     """Out: the folder in which its files have come to be last."""
-    lost_changes: Count = 0
-    """Steps that its programs changed and nobody can see."""
+    lost_changes: bool = False
+    """Its programs changed steps, and nobody can see that."""
     not_found: Count = 0
     """Objects of its steps that were not there,"""
     not_found_printed: Count = 0

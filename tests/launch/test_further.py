@@ -11,7 +11,7 @@ from wilkins.launch.watch import further
     ("message", "page"),
     [
         ("give the out-port `publish: next`", "appending"),
-        ("give the in-port 'out*.h5' 'reorder: 40'", "looking-at-files"),
+        ("give the in-port 'out*.h5' `reorder: 40`", "looking-at-files"),
         ("leave out `looks: now`", "looking-at-files"),
         ("give the task `enough: true`", "stuck"),
     ],
@@ -21,7 +21,7 @@ def test_a_key_leads_to_its_page(message: str, page: str) -> None:
 
 
 def test_each_page_is_named_once() -> None:
-    said = further.pages(["`publish: next`", "`publish: 2` or `listing: end`", "`listing: end`"])
+    said = further.pages(["`publish: next`", "`publish: 2` or `listing: end`"], ["looking-at-files"])
     assert said == "more about this: `wilkins help appending`, `wilkins help looking-at-files`"
 
 

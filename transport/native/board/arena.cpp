@@ -19,6 +19,7 @@
 #include "board/ahead.hpp"
 #include "board/context.hpp"
 #include "board/ranges.hpp"
+#include "events.hpp"
 
 namespace wilkins {
 
@@ -370,7 +371,7 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
     const int error = map_most(fd, length, 0, writable, out);
     raw::close(fd);
     if (error) {
-        log_line("error: no addresses are left for a step's memory; raise the limit of the process (ulimit -v), or lift it");
+        log_event(event::no_addresses());
         return ENOMEM;
     }
     return 0;

@@ -12,6 +12,7 @@
 #include <typeinfo>
 
 #include "board/context.hpp"
+#include "events.hpp"
 
 namespace wilkins {
 
@@ -45,8 +46,8 @@ int thrown(const char* function, const std::exception& what) {
     if (!is_the_layers(abi::__cxa_current_exception_type())) throw;
     const int error = error_of(what);
     if (strncmp(function, kInterposed, strlen(kInterposed)) == 0) function += strlen(kInterposed);
-    if (error == ENOMEM) log_line("error: %s fails, because there is no memory for what it has to keep", function);
-    else log_line("error: %s fails, by an error in Wilkins itself: %s", function, what.what());
+    if (error == ENOMEM) log_event(event::no_memory(function));
+    else log_event(event::own_error(function, what.what()));
     errno = error;
     return error;
 }

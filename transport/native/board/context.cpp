@@ -1,14 +1,12 @@
-// The one context of the process: attaching to the run, its log, Python's lock.
+// The one context of the process: attaching to the run, Python's lock.
 #include "board/context.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -96,79 +94,6 @@ Process& process() {
 Process* known_process() { return state.load(std::memory_order_acquire) == 2 ? &instance() : nullptr; }
 
 const Context& context() { return process().context; }
-
-namespace {
-
-void write_line(const Board& board, int task, int rank, const char* format, va_list arguments) {
-    if (!board.head().log_file[0]) return;
-    char line[2048];
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    int n = snprintf(line, sizeof(line), "%lld.%03ld %s[%d] ", static_cast<long long>(t.tv_sec), t.tv_nsec / 1000000,
-                     board.task(task).name, rank);
-    const int room = static_cast<int>(sizeof(line)) - n - 1;
-    int m = vsnprintf(line + n, static_cast<size_t>(room), format, arguments);
-    n += m < room ? m : room - 1;
-    line[n++] = '\n';
-    // Nobody waits for a file system to have the board.
-    if (!Board::Lock::keep_line(board.head().log_file, line, static_cast<size_t>(n)))
-        write_log(board.head().log_file, line, static_cast<size_t>(n));
-}
-
-}  // namespace
-
-void write_log(const char* file, const char* lines, size_t length) {
-    const int before = errno;
-    const int fd = raw::open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-        [[maybe_unused]] const ssize_t done = raw::write(fd, lines, length);
-        raw::close(fd);
-    }
-    errno = before;
-}
-
-void log_line(const char* format, ...) {
-    const Process& p = process();
-    if (!p.context.active) return;
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(p.board, p.context.task, p.told_rank(), format, arguments);
-    va_end(arguments);
-}
-
-void log_for(const Board& board, int task, int rank, const char* format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(board, task, rank, format, arguments);
-    va_end(arguments);
-}
-
-namespace {
-
-void note_failure(const Board& board, int task, int rank, const char* format, va_list arguments) {
-    char text[sizeof(BoardRecord::failure)];
-    vsnprintf(text, sizeof(text), format, arguments);
-    char* failure = board.head().failure;
-    if (!failure[0]) strcpy(failure, text);
-    board.task(task).met_failure = 1;
-    log_for(board, task, rank, "error: %s", text);
-}
-
-}  // namespace
-
-void fail_run(const Process& p, const char* format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    note_failure(p.board, p.context.task, p.told_rank(), format, arguments);
-    va_end(arguments);
-}
-
-void fail_run_for(const Board& board, int task, int rank, const char* format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    note_failure(board, task, rank, format, arguments);
-    va_end(arguments);
-}
 
 void account_moving(uint64_t nanoseconds, uint64_t bytes) {
     Process& p = process();

@@ -1,7 +1,6 @@
 // The one context of the process: which task and rank it is, and the run it belongs to.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace wilkins {
@@ -15,20 +14,6 @@ struct Context {
 
 // Attached on first use, from the environment the launcher sets (see docs/developers/design.md). Thread-safe.
 const Context& context();
-
-// One line into the run's log: "<time> <task>[<rank>] <message>". printf-like; no-op outside a run.
-void log_line(const char* format, ...) __attribute__((format(printf, 1, 2)));
-
-// The same in the name of a rank of a task, for the launcher.
-class Board;
-void log_for(const Board& board, int task, int rank, const char* format, ...) __attribute__((format(printf, 4, 5)));
-
-// Ends the run with an error that no program can mend, in words for its user; the first one counts. `rank`: of the task that
-// fails. Call with the board's lock held.
-void fail_run_for(const Board& board, int task, int rank, const char* format, ...) __attribute__((format(printf, 4, 5)));
-
-// Appends lines to the run's log. Errors are passed over.
-void write_log(const char* file, const char* lines, size_t length);
 
 // Calls back into Python, if this process runs it: lets other Python threads run while the guard lives. `interrupted`
 // asks Python whether a signal handler raised (KeyboardInterrupt), so that a wait can end early.

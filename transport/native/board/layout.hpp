@@ -15,7 +15,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 43;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 44;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -263,7 +263,7 @@ struct PortRecord {
     uint32_t most_opens;              // in, unless read in order: of one step by one rank
     NameSet folders;                  // where its producers, or an out-port's task, have begun files, each above the pattern's own folders
     NameSet made_folders;             // in: folders that their programs have made in this run: files may be begun there yet
-    std::atomic<uint32_t> elsewhere;  // in: the log says of a name in another folder where its step is
+    std::atomic<uint32_t> logged;     // what the log says of it and need not say again: a set of Once
     std::atomic<uint32_t> begun;      // out: files that its programs have begun
     char begun_in[kNameMax];          // out: the folder that they have come to last
     Habits habits;
@@ -285,13 +285,11 @@ struct PortRecord {
     uint64_t firsts;       // in: offset of FirstOpens[nprocs]
     uint64_t looked;       // in: offset of Looked[nprocs]
     Answered answers[kAnswers];  // in: each in the place of its number's remainder
-    uint32_t told_missing;  // in: that a look was answered so as not to wait for itself is in the log
     uint64_t started_for;  // in: stamp of the step that its task's program, which runs, was started for; 0: none
     uint64_t listed_to;    // in: since the task's last start, the last publication before its program listed steps; 0: it has listed none
     uint32_t read_listed;  // in: steps opened since then that were published before the listing,
     uint32_t read_later;   // and that were not
     uint32_t listed_whole;  // in: since then, a listing has waited for all steps
-    std::atomic<uint32_t> listed_short;  // in: times that a listing could not wait for a step, since nobody could have brought it
     ListingAnswer listings[kListings];  // in: each in the place of its number's remainder
     uint32_t ahead;        // in: steps that may be queued beyond the bounds of its channels, as its program asks
     uint64_t asked;        // in: offset of Asked[nprocs]
@@ -305,8 +303,6 @@ struct PortRecord {
     NameSet let_go;        // in, unless fixed: names whose steps its task could have opened again, and whose memory a later one has by now
     NameSet removed;       // in: names that its task has removed
     uint64_t first_gone;   // in, in order: published_stamp of the first step whose memory a later one has, of those before all that are there; 0: none
-    std::atomic<uint32_t> lost_changes;  // in: steps that its programs changed where nobody could see it
-    std::atomic<uint32_t> told_replaced;  // in: that its program asks for steps again that are replaced is in the log
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> by_turns;  // in: its program shares the steps among processes of a rank, and knows which has which
     std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
@@ -317,7 +313,6 @@ struct PortRecord {
     uint32_t not_found_printed;     // those for which HDF5 printed an error
     char not_found_path[kNameMax];  // the path of the last of those, or of the last of all
     char not_found_in[kNameMax];    // in the file of this name
-    uint32_t told_newer;   // in: that its program has left a newer version of a name behind is in the log
     uint32_t again;        // in, in order: since the task's last start, its only step was opened again, and there was no other (see store/reading.cpp)
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
@@ -563,7 +558,7 @@ struct BoardRecord {
     NamedLock lock;
     NamedLock trace_lock;
     std::atomic<uint32_t> processes;  // that have joined so far (see board/life.hpp)
-    char failure[1024];  // the first error that no program can mend, such as two ranks that create one name
+    char failure[8192];  // the first error that no program can mend, such as two ranks that create one name: its line in the log
     char log_file[4096];
     char trace_file[4096];
     uint32_t trace_at_once;  // what a run that goes on with this one must know is written as it happens, not much together

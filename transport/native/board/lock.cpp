@@ -9,7 +9,7 @@
 #include <new>
 
 #include "board/board.hpp"
-#include "board/context.hpp"
+#include "board/event.hpp"
 #include "board/trace.hpp"
 
 namespace wilkins {

@@ -3,6 +3,7 @@
 
 #include "board/arena.hpp"
 #include "board/context.hpp"
+#include "board/event.hpp"
 #include "board/ranges.hpp"
 
 namespace wilkins {
@@ -23,9 +24,8 @@ struct Process {
     RankRecord& me() const { return board.rank(rank_index); }
 };
 
-// Ends the run with an error that no program can mend, in words for its user; the first one counts. Call with the
-// board's lock held.
-void fail_run(const Process& process, const char* format, ...) __attribute__((format(printf, 2, 3)));
+// Ends the run with an error that no program can mend; the first one counts. Call with the board's lock held.
+void fail_run(const Process& process, const Event& event);
 
 // The ports of the process's task; none where it is part of no run.
 inline auto ports_of(const Process& p) {

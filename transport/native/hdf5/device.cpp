@@ -8,6 +8,7 @@
 #include "base/patterns.hpp"
 #include "board/context.hpp"
 #include "board/process.hpp"
+#include "events.hpp"
 #include "hdf5/next_function.hpp"
 #include "store/store.hpp"
 
@@ -153,7 +154,7 @@ Pieces cut(const Library& library, const Transfer& transfer, const Extent& exten
 
 // Says on HDF5's error stack, where programs look, and in the run's log, why a transfer failed.
 herr_t fail(const char* what, int error, const void* caller) {
-    log_line("error: %s with a device pointer: CUDA error %d", what, error);
+    log_event(event::cuda(what, error));
     Hdf5* library = hdf5_of(caller);
     const bool reads = strcmp(what, "H5Dread") == 0;
     auto* major = static_cast<const hid_t*>(resolve("H5E_DATASET_g", library->identity));

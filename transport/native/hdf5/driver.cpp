@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "board/border.hpp"
+#include "events.hpp"
 #include "hdf5/hdf5.hpp"
 #include "hdf5/next_function.hpp"
 #include "names/led.hpp"
@@ -31,6 +32,7 @@
 #include "store/let_go.hpp"
 #include "store/reading.hpp"
 #include "store/store.hpp"
+#include "store/viewers.hpp"
 
 namespace wilkins {
 
@@ -130,7 +132,7 @@ StepFile* open_written(const Match& match, unsigned flags, int* error) {
     if (StepFile* const same = find_open(match, true)) return same;
     Look other;
     if (*error || Call::asking() == Asking::creating || match.inport >= 0 || !joined::look(match, &other)) return nullptr;
-    log_line("error: HDF5 opens '%s', but another process of its task has not closed it yet", match.name);
+    log_event(event::still_open(match.name));
     *error = EAGAIN;
     return nullptr;
 }

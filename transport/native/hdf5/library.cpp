@@ -8,6 +8,7 @@
 
 #include "base/resolve.hpp"
 #include "board/context.hpp"
+#include "events.hpp"
 #include "hdf5/hdf5.hpp"
 #include "hdf5/next_function.hpp"
 #include "store/store.hpp"
@@ -93,14 +94,13 @@ void Hdf5::push_failed(const char* function, int error) const {
 }
 
 int Hdf5::refuse_swmr(const char* name) const {
-    constexpr auto text =
-        "'%s' is exchanged in memory, where readers see whole steps: there is no SWMR (one writer with many readers at the same "
-        "time). Open it without SWMR (publish: flush shows what is flushed), or leave it out of the ports to share the file on "
-        "disk";
-    log_line(text, name);
+    const Event refused = event::no_swmr(name);
+    char text[2048];
+    word_event(refused, text, sizeof(text));
+    log_event(refused);
     if (!error_class || !major_file || !minor_cannot_open) return -1;
     fail([&] {
-        push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, text, name);
+        push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, "%s", text);
         // h5py says the outermost error, and the innermost in brackets.
         push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, "no SWMR under a workflow");
     });

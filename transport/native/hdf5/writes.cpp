@@ -8,6 +8,7 @@
 #include "base/patterns.hpp"
 #include "board/context.hpp"
 #include "board/process.hpp"
+#include "events.hpp"
 #include "hdf5/device.hpp"
 #include "hdf5/hdf5.hpp"
 #include "hdf5/next_function.hpp"
@@ -64,8 +65,7 @@ void after_write(hid_t dataset, const void* caller) {
     FlushCall by_layer(Flushing::by_layer);
     FlushUnderWay under_way(p, match.outport);
     if (flush_file(dataset, kLocal) < 0)
-        log_line("error: task '%s' rank %d: '%s' could not be flushed to be published after a write", p.task_name(), p.told_rank(),
-                 match.name);
+        log_event(event::not_flushed(match.name));
 }
 
 // A hook is told the dataset's path, if it lies in a port's file.

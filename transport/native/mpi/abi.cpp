@@ -10,6 +10,7 @@
 
 #include "base/resolve.hpp"
 #include "board/context.hpp"
+#include "events.hpp"
 
 namespace wilkins::mpiio {
 
@@ -66,14 +67,13 @@ bool fill(Abi& abi, const void* caller) {
     Dl_info library;
     void* const function = resolve("PMPI_Comm_rank", caller);
     if (function != nullptr && dladdr(function, &library) != 0 && std::strstr(library.dli_fname, "libmpi_abi")) {
-        log_line("error: MPI-IO: parallel files in memory do not know the standard ABI of MPI 5 (%s); link the "
-                 "program to the MPICH or Open MPI library proper", library.dli_fname);
+        log_event(event::standard_abi(library.dli_fname));
         return false;
     }
     if (resolve("ompi_mpi_comm_world", caller) == nullptr) {
         use_mpich(abi);
     } else if (!use_openmpi(abi, caller)) {
-        log_line("error: MPI-IO: this Open MPI lacks the handle conversions that parallel files in memory need");
+        log_event(event::no_conversions());
         return false;
     }
     find(abi.Type_get_envelope_c, "PMPI_Type_get_envelope_c", caller);
@@ -114,7 +114,7 @@ bool fill(Abi& abi, const void* caller) {
     WILKINS_FIND(Error_string)
 #undef WILKINS_FIND
     if (missing != nullptr) {
-        log_line("error: MPI-IO: the program's MPI has no %s; parallel files in memory need MPI 3.0 or later", missing);
+        log_event(event::no_function(missing));
     }
     return missing == nullptr;
 }

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "board/border.hpp"
+#include "events.hpp"
 #include "hdf5/hdf5.hpp"
 #include "mpi/wait.hpp"
 #include "mpi/world.hpp"
@@ -73,9 +74,7 @@ StepFile* reach(const Match& match, const Opened& opened, bool own, bool writabl
     StepFile* step = opened.again ? find_open(match, false) : nullptr;
     if (step == nullptr) step = open_step(match, Intent::read, ranks, error);
     if (step == nullptr || step->eof() == opened.size) return step;
-    log_line("error: MPI-IO: '%s' has %llu bytes here, and %llu on the host of rank 0 of the communicator: its ranks have come to different steps. "
-             "Let all ranks open the same files in the same order", match.name, static_cast<unsigned long long>(step->eof()),
-             static_cast<unsigned long long>(opened.size));
+    log_event(event::other_step(match.name, step->eof(), opened.size));
     close_step(step);
     *error = EIO;
     return nullptr;
@@ -157,9 +156,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         int error = 0;
         if (ranks > 1 && match.outport < 0 && intent_of(amode) == Intent::update && !stage::passes_on(match)) {
             error = ENOTSUP;
-            log_line("error: MPI-IO: %d ranks open \"%s\" together for writing, but their task only reads it; open it "
-                     "read-only, or let one rank change it by itself (MPI_COMM_SELF)",
-                     ranks, match.name);
+            log_event(event::writes_inport(ranks, match.name));
         } else {
             if (match.outport >= 0) file->step_ = find_open(match, true);
             opened.written = file->step_ != nullptr;
@@ -204,8 +201,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         file->step_ = guarded("MPI_File_open", attach, [&](int thrown) { return error = thrown, static_cast<StepFile*>(nullptr); });
         if (file->step_ == nullptr) {
             error = std::max(error, 1);
-            log_line("error: MPI-IO: rank %d of the communicator cannot reach the step of \"%s\" that rank 0 opened: "
-                     "%s", file->rank_, match.name, std::strerror(error));
+            log_event(event::not_reached(file->rank_, match.name, error));
         }
     }
     if (error == 0) {
@@ -314,9 +310,7 @@ int File::set_size(int64_t size, bool only_grow) {
 
 int File::set_view(int64_t disp, Handle etype, Handle filetype, const char* datarep) {
     if (std::strcmp(datarep, "native") != 0 && std::strcmp(datarep, "internal") != 0) {
-        log_line("error: task '%s' rank %d sets a view with data representation \"%s\" on '%s', but data in memory is never "
-                 "converted; use \"native\", or leave the file out of the ports, so that it is on disk",
-                 process().task_name(), process().told_rank(), datarep, step_->name());
+        log_event(event::data_representation(datarep, step_->name()));
         return fail(mpi_.error.unsupported_datarep);
     }
     auto view = std::make_shared<View>(mpi_, disp, etype, filetype);
@@ -432,9 +426,7 @@ void File::have_errhandler(Handle errhandler) {
 }
 
 int File::unsupported(const char* what) {
-    log_line("error: task '%s' rank %d calls %s on '%s', but files in memory have no file pointer that ranks share; let ranks "
-             "agree on their places (MPI_Exscan) and use explicit offsets (MPI_File_write_at, MPI_File_read_at), or leave the file "
-             "out of the ports, so that it is on disk", process().task_name(), process().told_rank(), what, step_->name());
+    log_event(event::shared_pointer(what, step_->name()));
     return fail(mpi_.error.unsupported_operation);
 }
 

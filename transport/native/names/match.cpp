@@ -6,6 +6,7 @@
 
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
+#include "events.hpp"
 #include "names/first_opens.hpp"
 #include "names/own_files.hpp"
 #include "names/places.hpp"
@@ -24,9 +25,7 @@ void explain_long_name(const Process& p, const char* name) {
     for (const PortRecord& port : ports_of(p)) {
         if (!is_called(port, name)) continue;
         Board::Lock lock(p.board);
-        fail_run(p, "task '%s' rank %d: a file of port '%s' has a name of %zu bytes, more than the %zu that a step can carry; open it "
-                    "by a shorter path, relative to the task's folder",
-                 p.task_name(), p.told_rank(), port.pattern, strlen(name), kNameMax - 1);
+        fail_run(p, event::name_too_long(port.pattern, strlen(name), kNameMax - 1));
         return;
     }
 }
@@ -41,14 +40,12 @@ bool is_of_run(const Process& p, const char* name) {
 void explain_elsewhere(const Process& p, int index, const char* name) {
     PortRecord& inport = p.board.port(index);
     const int saved = errno;
-    const bool there = inport.elsewhere.load(std::memory_order_relaxed) != 0 || raw::access(name) == 0;
+    const bool there = is_logged(inport, Once::elsewhere) || raw::access(name) == 0;
     errno = saved;
     if (there) return;
     Board::Lock lock(p.board);
     const PortRecord* const out = published_by(p.board, index, name);
-    if (!out || inport.elsewhere.fetch_add(1) > 0) return;
-    log_line("task '%s' rank %d: there is no file '%s': the step of that name is in '%s', where task '%s' has written it; open it there",
-             p.task_name(), p.told_rank(), name, out->begun_in, p.board.task(out->task).name);
+    if (out) log_once(inport, Once::elsewhere, event::no_such_file_here(name, out->begun_in, p.board.task(out->task).name));
 }
 
 // A file that the task itself makes is its own, whatever it is called, but for a step's own file. Returns whether it is.

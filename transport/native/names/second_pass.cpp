@@ -1,8 +1,8 @@
 #include "names/second_pass.hpp"
 
 #include <algorithm>
-#include <string>
 
+#include "events.hpp"
 #include "queue/parts.hpp"
 
 namespace wilkins {
@@ -17,15 +17,11 @@ uint64_t steps_to_keep(const Board& board, const PortRecord& inport) {
 
 namespace {
 
-void hint(const Process& p, PortRecord& inport, const std::string& what) {
-    if (inport.told_replaced.exchange(1)) return;
-    log_line("hint: task '%s' rank %d %s: their memory is that of later steps by now; if the program goes over its files more than once, give the "
-             "in-port '%s' 'reorder: %lu', or as many as it goes over, and so many stay",
-             p.task_name(), p.told_rank(), what.c_str(), inport.pattern, static_cast<unsigned long>(steps_to_keep(p.board, inport)));
-}
+// Says so once. `made`: makes one of those events, of the steps that it is without.
+using Without = Event(int64_t others, const char* inport, int64_t keep);
 
-std::string others(const Process& p, const PortRecord& inport) {
-    return std::to_string(queue::count_let_go(p.board, inport)) + " that its task has read";
+void hint_without(const Process& p, PortRecord& inport, Without made) {
+    log_once(inport, Once::replaced, made(queue::count_let_go(p.board, inport), inport.pattern, steps_to_keep(p.board, inport)));
 }
 
 }  // namespace
@@ -33,7 +29,7 @@ std::string others(const Process& p, const PortRecord& inport) {
 void hint_at_look_again(const Process& p, int index, const char* name) {
     PortRecord& inport = p.board.port(index);
     if (queue::let_go_of(p.board, inport, name) != queue::LetGo::read) return;
-    hint(p, inport, "looked for '" + std::string(name) + "', which its task has read, and was told that there is no such file, as for others");
+    log_once(inport, Once::replaced, event::looked_for_replaced(name, inport.pattern, steps_to_keep(p.board, inport)));
 }
 
 void note_listing_again(const Process& p, int index) {
@@ -45,13 +41,13 @@ void note_listing_again(const Process& p, int index) {
     const uint64_t listings = p.board.asked(inport, p.context.rank).listings;
     const bool counts_all = listings == 1 || (listings == 2 && !queue::can_produce(p.board, index));
     if (!short_of_some || !counts_all) return;
-    hint(p, inport, "listed its files, without " + others(p, inport));
+    hint_without(p, inport, event::listed_without);
 }
 
 void hint_at_open_again(const Process& p, int index, uint64_t opened_at) {
     PortRecord& inport = p.board.port(index);
     if (in_order(inport) || opened_at > p.board.looked(inport, p.context.rank).listed_after) return;
-    hint(p, inport, "listed its files again, without " + others(p, inport) + ", and reads again what it was shown");
+    hint_without(p, inport, event::listed_again_without);
 }
 
 }  // namespace wilkins

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/raw.hpp"
+#include "events.hpp"
 
 namespace wilkins::posix {
 
@@ -37,11 +39,9 @@ int OpenStep::finish_joined(int fd) {
 // that its readers have got the file.
 void OpenStep::tell_lost(int error) const {
     const Process& p = process();
-    if (error == ENOSPC || error == EDQUOT || error == EFBIG) return log_line("'%s' could not be stored: %s; the step is given up", match_.name, strerror(error));
+    if (error == ENOSPC || error == EDQUOT || error == EFBIG) return log_event(event::not_stored(match_.name, error));
     Board::Lock lock(p.board);
-    fail_run(p, "task '%s' rank %d: '%s' could not be stored when it was closed: %s; no consumer gets it; if several processes change it at "
-                "once, let them open it before any of them closes it",
-             p.task_name(), p.told_rank(), match_.name, strerror(error));
+    fail_run(p, event::not_stored_closed(match_.name, error));
 }
 
 int OpenStep::finish_written(int fd) {

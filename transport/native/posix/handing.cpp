@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "events.hpp"
 
 namespace wilkins::posix {
 
@@ -52,7 +53,7 @@ void OpenStep::hand_to_child(int fd) {
         file_->handed = true;
     }
     if (!error) return;
-    log_line("error: '%s' cannot be handed to another process: %s; what that writes to it is lost", match_.name, strerror(error));
+    log_event(event::not_handed(match_.name, error));
     step_.load()->state->failed = error;
 }
 
@@ -65,7 +66,7 @@ void OpenStep::leave_to_next(int fd) {
     const int error = inherited::leave(step, fd);
     left_ = !error;
     file_->named = file_->named || left_;
-    if (error) log_line("error: '%s' cannot be handed to the program that takes the process: %s", match_.name, strerror(error));
+    if (error) log_event(event::not_handed_on(match_.name, error));
 }
 
 void OpenStep::take_back() {

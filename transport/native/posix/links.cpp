@@ -8,6 +8,7 @@
 
 #include "base/patterns.hpp"
 #include "board/process.hpp"
+#include "events.hpp"
 #include "posix/copies.hpp"
 #include "posix/files.hpp"
 #include "posix/in_set.hpp"
@@ -74,9 +75,7 @@ int publish_link(const char* target, const Match& link, int dirfd, const char* p
         return succeed_or(publish_step(source, link, Intent::create_exclusive));
     const bool is_there = libc::fstatat(dirfd, file, &st, 0) == 0;
     if (!is_there)
-        log_line("error: task '%s' makes '%s' a symbolic link to '%s', which is not there: no consumer sees what may be written to that later; "
-                 "make the link when the file is whole",
-                 process().task_name(), link.name, target);
+        log_event(event::links_to_nothing(link.name, target));
     if (!is_there || !S_ISREG(st.st_mode)) return call();
     if (const int error = publish_file(dirfd, file, link, Intent::create_exclusive)) return succeed_or(error);
     // On disk it is what the program makes it. (The step's own file has a hidden name.)

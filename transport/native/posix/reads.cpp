@@ -8,6 +8,8 @@
 
 #include <cstring>
 
+#include "events.hpp"
+#include "queue/queue.hpp"
 
 namespace wilkins::posix {
 
@@ -96,7 +98,7 @@ void OpenStep::settle() {
     int error = 0;
     StepFile* step = open_to_read(match_, {nullptr, false}, &error);
     if (!step) {
-        log_line("'%s' was read further than a look, but could not be counted as read: %s", match_.name, strerror(error));
+        log_event(event::looked_further(match_.name, error));
         return;
     }
     viewers::note_opened(step);

@@ -7,6 +7,7 @@
 
 #include "base/patterns.hpp"
 #include "board/process.hpp"
+#include "events.hpp"
 #include "posix/copies.hpp"
 #include "posix/files.hpp"
 #include "posix/in_set.hpp"
@@ -107,7 +108,7 @@ int rename_to_port(int from_dir, const char* from, const char* whole_from, const
 // A file of a port that is being written is published under a name of the port, or not at all.
 bool is_unfinished(const Match& match) {
     if (match.outport < 0 || find_unfinished(match).empty()) return false;
-    log_line("error: task '%s' renames '%s', which it is still writing, to a name of no port: close it before", process().task_name(), match.name);
+    log_event(event::renames_open(match.name));
     return true;
 }
 

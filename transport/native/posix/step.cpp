@@ -16,6 +16,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/raw.hpp"
+#include "events.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
 
 namespace wilkins::posix {
 
@@ -209,11 +213,7 @@ int OpenStep::any_descriptor() const {
 int OpenStep::fail_changed_twice() const {
     const Process& p = process();
     Board::Lock lock(p.board);
-    fail_run(p,
-             "task '%s' rank %d: '%s' is changed by two processes at once, and by one of them through a C stream, or by a program that it has "
-             "started, which began before the other one wrote: what one has written would be lost; open it after the other has closed it, or "
-             "write by write, pwrite or a mapping",
-             p.task_name(), p.told_rank(), match_.name);
+    fail_run(p, event::changed_twice(match_.name));
     return EIO;
 }
 
@@ -258,7 +258,7 @@ bool OpenStep::was_moved(int leaving) {
     const int before = errno;
     if (const int error = follow(step, leaving)) {
         if (error == ESTALE && is_writing(slot, state->identity) && !slot.in_kernel.load()) return false;  // they have gone back
-        log_line("error: '%s' cannot be written any more: %s; another process writes it, too", match_.name, strerror(error));
+        log_event(event::not_writable(match_.name, error));
         step->state->failed = error;
     }
     errno = before;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/raw.hpp"
+#include "events.hpp"
 #include "steps/draft.hpp"
 #include "steps/inherited.hpp"
 #include "steps/left_open.hpp"
@@ -83,9 +84,7 @@ void note_late(int fd) {
     OpenStep* const step = table[fd].load(std::memory_order_acquire);
     if (!step || !step->is_published_without_fork()) return;
     if (table[fd].exchange(nullptr) != step) return;
-    log_line("error: '%s' was published when the process that began it had closed it, since its forks waited for work; what one of them writes to it now no "
-             "consumer sees: close it in that process after its forks have written",
-             step->name());
+    log_event(event::late_fork(step->name()));
 }
 
 bool describe_open(const Match& match, bool written, struct stat* st) {

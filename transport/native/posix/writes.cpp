@@ -11,6 +11,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/raw.hpp"
+#include "events.hpp"
+#include "posix/copies.hpp"
 
 namespace wilkins::posix {
 
@@ -181,7 +184,7 @@ bool OpenStep::was_written_past(int fd) {
     if (!error) error = merge(fd, static_cast<uint64_t>(st.st_size));
     if (!error) error = take_over(fd);
     if (error) {
-        log_line("error: '%s': what was written to it past the C library could not be kept: %s", match_.name, strerror(error));
+        log_event(event::not_kept(match_.name, error));
         step_.load()->state->failed = error;
         file_->takes_all = true;
     }
@@ -248,11 +251,7 @@ int OpenStep::merge(int fd, uint64_t written) {
     if (error || unknown == 0) return error;
     const Process& p = process();
     Board::Lock lock(p.board);
-    fail_run(p,
-             "task '%s' rank %d: the program %s has written to '%s' by a call that does not come from the C library (a raw system call, "
-             "io_uring), among %llu bytes that it has written by write or pwrite, too, so that nobody can tell which of them "
-             "are newer; write through the C library, or all of the file past it",
-             p.task_name(), p.told_rank(), program_invocation_short_name, match_.name, static_cast<unsigned long long>(unknown));
+    fail_run(p, event::written_both_ways(program_invocation_short_name, match_.name, unknown));
     return EIO;
 }
 

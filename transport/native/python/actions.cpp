@@ -1,5 +1,6 @@
 // The C functions by which a Python task's start-up code (transport/actions.py) sets hooks, and by which these serve files.
 #include "board/border.hpp"
+#include "events.hpp"
 #include "hdf5/hdf5.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
@@ -153,4 +154,4 @@ WILKINS_API(int, wilkins_actions_matches(const char* name)) {
     return match_name(name, &match) ? 1 : 0;
 } WILKINS_OR(0)
 
-WILKINS_API(void, wilkins_actions_log(const char* text)) { log_line("%s", text); } WILKINS_OR()
+WILKINS_API(void, wilkins_actions_log(const char* method, const char* why)) { log_event(event::no_action(method, why)); } WILKINS_OR()

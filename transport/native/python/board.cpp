@@ -15,6 +15,7 @@
 #include "board/context.hpp"
 #include "board/create.hpp"
 #include "board/trace.hpp"
+#include "events.hpp"
 #include "python/json.hpp"
 #include "python/report.hpp"
 #include "queue/answers.hpp"
@@ -176,8 +177,7 @@ WILKINS_API(void, wilkins_task_failed(const Watched* board, int task, int again)
     const Briefly lock(*board);
     if (!lock) return;
     if (again && !queue::give_again(*board, task))
-        log_line("task '%s': the step that it had opened last when it failed is gone, since memory was short: it goes on with the next one",
-                 board->task(task).name);
+        log_event_for(*board, task, 0, event::last_step_gone());
     queue::task_exited(*board, task, false, false, log_discarded);
 } WILKINS_OR()
 

@@ -7,6 +7,7 @@
 
 #include "board/ahead.hpp"
 #include "board/ranges.hpp"
+#include "events.hpp"
 #include "python/json.hpp"
 #include "queue/stand_in.hpp"
 #include "queue/vain_opens.hpp"
@@ -103,7 +104,7 @@ facts::PortFacts port_facts(const Board& board, const PortRecord& record) {
     port.only_looks = record.only_looks != 0;
     port.asked = record.vain_name;
     port.begun_in = record.begun_in;
-    port.lost_changes = record.lost_changes;
+    port.lost_changes = is_logged(record, Once::lost_changes);
     port.not_found = record.not_found;
     port.not_found_printed = record.not_found_printed;
     port.not_found_path = record.not_found_path;

@@ -4,6 +4,7 @@
 
 #include "board/context.hpp"
 #include "board/past_names.hpp"
+#include "events.hpp"
 #include "queue/parts.hpp"
 
 namespace wilkins::queue {
@@ -37,22 +38,13 @@ Double find_double(const Board& board, const PortRecord& inport, const char* nam
     return {};
 }
 
-void describe(const Board& board, Double pair, char* out, size_t room) {
+void fail(const Board& board, const PortRecord& inport, int reader, const char* name, Double pair) {
     const SourceRecord &first = board.source(pair.first), &second = board.source(pair.second);
     const TaskRecord &one = board.task(board.port(first.port).task), &other = board.task(board.port(second.port).task);
-    if (&one == &other) snprintf(out, room, "ranks %d and %d of task '%s'", first.rank, second.rank, one.name);
-    else snprintf(out, room, "task '%s' and task '%s'", one.name, other.name);
-}
-
-void fail(const Board& board, const PortRecord& inport, int reader, const char* name, Double pair) {
-    char who[400];
-    describe(board, pair, who, sizeof(who));
-    const char* const task = board.task(inport.task).name;
+    const char* const asked = key_of(inport, name);
     fail_run_for(board, inport.task, reader,
-                 "task '%s' asks for '%.300s' by name, which %s have both published to its in-port '%.200s', so that chance decides which it "
-                 "gets; give each a name of its own, such as one with the number of its instance or rank, or let '%s' take the steps in "
-                 "order (wilkins.transport.steps.names)",
-                 task, key_of(inport, name), who, inport.pattern, task);
+                 &one == &other ? event::double_ranks(asked, first.rank, second.rank, one.name, inport.pattern)
+                                : event::double_tasks(asked, one.name, other.name, inport.pattern));
 }
 
 }  // namespace

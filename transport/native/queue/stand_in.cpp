@@ -8,6 +8,7 @@
 #include "base/patterns.hpp"
 #include "board/context.hpp"
 #include "board/past_names.hpp"
+#include "events.hpp"
 #include "queue/parts.hpp"
 
 namespace wilkins {
@@ -64,10 +65,7 @@ void decide(const Board& board, int index, int reader, const char* name, const O
     if (file) describe(*file, known);
     if (file && !past::knows(board, inport.left, known)) {
         inport.stand_in = StandIn::prevented;
-        log_for(board, inport.task, reader,
-                "task '%s' opens '%s', which no producer of its in-port '%s' has written: it does not stand for the next step, since a file "
-                "of that name is on disk, which no run has left that the records tell of; remove the file, or give the in-port 'as: %s'",
-                board.task(inport.task).name, inport.stands, inport.pattern, inport.stands);
+        log_event_for(board, inport.task, reader, event::stands_not(inport.stands, inport.pattern));
         return;
     }
     // Steps that were left out before go by, too.
@@ -78,8 +76,7 @@ void decide(const Board& board, int index, int reader, const char* name, const O
             logged = reached > logged ? reached : logged;
         }
     inport.stand_in.store(StandIn::found, std::memory_order_release);
-    log_for(board, inport.task, reader, "task '%s' opens '%s', which from now on stands for the next step of its in-port '%s'",
-            board.task(inport.task).name, inport.stands, inport.pattern);
+    log_event_for(board, inport.task, reader, event::stands(inport.stands, inport.pattern));
     board.ring(index);
 }
 
@@ -107,13 +104,8 @@ void remember_shape(const Board& board, int index, const SourceRecord& source, c
     if (inport.stand_in != StandIn::found) return;
     shape_of(inport.stands, stands, sizeof(stands));
     if (strcmp(shape, stands) != 0) return;
-    const char* const task = board.task(inport.task).name;
     const char* const producer = board.task(board.port(source.port).task).name;
-    fail_run_for(board, inport.task, 0,
-                 "task '%s' has opened '%.200s' for the next step of its in-port '%.200s', since no producer had written a file of such a "
-                 "name, and now task '%s' publishes '%.200s', so that the name would have meant that file; give the file of '%s' another "
-                 "name, or the in-port 'as: %.200s' if the name is to stand for the steps all the same",
-                 task, inport.stands, inport.pattern, producer, key_of(inport, name), producer, inport.stands);
+    fail_run_for(board, inport.task, 0, event::stood_before(inport.stands, inport.pattern, producer, key_of(inport, name)));
 }
 
 }  // namespace queue

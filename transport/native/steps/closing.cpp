@@ -8,6 +8,7 @@
 #include "base/fault.hpp"
 #include "board/border.hpp"
 #include "board/trace.hpp"
+#include "events.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "steps/actions.hpp"
@@ -49,10 +50,10 @@ int settle_on_disk(const StepFile* file) {
     const int error = disk::settle(p.board, state->slot, state->mapping.bytes, file->eof(), note_file);
     if (!error) return 0;
     Board::Lock lock(p.board);
-    fail_run(p, "task '%s' rank %d: '%s' could not be written to disk: %s; %s", p.task_name(), p.told_rank(), state->name, strerror(error),
-             error == ENOSPC || error == EDQUOT ? "free some space there, or write to another disk"
-             : error == EPERM || error == EOPNOTSUPP ? "this file system has no hard links, which 'mode: file' needs; use 'mode: both'"
-                                                     : "mend that, or use 'mode: memory'");
+    fail_run(p, event::not_on_disk(state->name, error,
+                                   error == ENOSPC || error == EDQUOT       ? event::Store::space
+                                   : error == EPERM || error == EOPNOTSUPP ? event::Store::links
+                                                                           : event::Store::other));
     return error;
 }
 
@@ -211,8 +212,7 @@ void note_begun() {
 void log_discarded(const Board& board, const SlotRecord& slot) {
     if (slot.state == SlotState::writing && !slot.inherited) return left_open::log_lost(board, slot);
     const SourceRecord& source = board.source(slot.source);
-    log_for(board, board.port(source.port).task, source.rank,
-            "'%s' was closed but not yet published when its program failed: no consumer sees it", slot.name);
+    log_event_for(board, board.port(source.port).task, source.rank, event::left_resting(slot.name));
 }
 
 namespace {
@@ -254,8 +254,7 @@ void end_draft(const Process& p, const StepFile& file) {
     draft.end(false);
     if (!error) return;
     Board::Lock lock(p.board);
-    fail_run(p, "task '%s' rank %d: what it has changed of '%s' could not be stored on the disk: %s", p.task_name(), p.told_rank(), file.state->name,
-             strerror(error));
+    fail_run(p, event::changes_not_on_disk(file.state->name, error));
 }
 
 }  // namespace
@@ -271,11 +270,10 @@ void close_step(StepFile* file) {
             const int error = complete(file);
             WILKINS_FAULT_POINT("close.complete");
             if (error == ECANCELED) {
-                log_line("task '%s' rank %d gives '%s' up: no consumer sees it", p.task_name(), p.told_rank(), state->name);
+                log_event(event::given_up(state->name));
                 give_up(p, state->slot, state->identity);
             } else if (error) {
-                log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", p.task_name(),
-                         p.told_rank(), state->name, strerror(error));
+                log_event(event::not_whole(state->name, error));
                 give_up(p, state->slot, state->identity);
             } else {
                 const uint64_t digest = final_digest(file);
@@ -291,8 +289,7 @@ void close_step(StepFile* file) {
             end_draft(p, *file);
         } else if (state->role == Role::far || state->home) {
             if (const int error = state->home ? bring_home(*file) : state->far->close())
-                log_line("error: task '%s' rank %d: what it wrote of '%s' did not all get to the host of the file: %s", p.task_name(),
-                         p.told_rank(), state->name, strerror(error));
+                log_event(event::not_at_home(state->name, error));
         } else if (state->role == Role::peer && !state->joined) {
             WILKINS_FAULT_POINT("close.peer");
             Board::Lock lock(p.board);

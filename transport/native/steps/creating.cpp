@@ -6,6 +6,7 @@
 
 #include "base/fault.hpp"
 #include "board/trace.hpp"
+#include "events.hpp"
 #include "names/going_on.hpp"
 #include "names/places.hpp"
 #include "queue/queue.hpp"
@@ -47,8 +48,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
             const int written = empty ? -1 : queue::find_written(p.board, match.outport, place);
             *error = written >= 0 ? EAGAIN : ENOENT;
             if (*error == EAGAIN && !match.by_descriptor)  // (A descriptor joins in.)
-                log_line("error: task '%s' rank %d opens '%s' to add to it, but rank %d has not closed it yet", p.task_name(),
-                         p.told_rank(), match.name, p.told_rank(p.board.rank(p.board.slot(written).writer).rank));
+                log_event(event::adds_too_early(match.name, p.told_rank(p.board.rank(p.board.slot(written).writer).rank)));
             return nullptr;
         }
         queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, place);
@@ -157,10 +157,7 @@ namespace {
 bool clashes(const Process& p, const Match& match, uint64_t place) {
     const int clash = queue::find_clash(p.board, match.outport, p.context.rank, place);
     if (clash < 0) return false;
-    fail_run(p,
-             "task '%s': ranks %d and %d both create '%s'; let each rank write a name of its own, or write one file together "
-             "through MPI-IO",
-             p.task_name(), p.told_rank(p.board.source(p.board.slot(clash).source).rank), p.told_rank(), match.name);
+    fail_run(p, event::both_create(p.told_rank(p.board.source(p.board.slot(clash).source).rank), match.name));
     return true;
 }
 
@@ -212,18 +209,12 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                 sweep_dead_readers(p, match.outport);
                 if (queue::drop_kept_back(board, source_index)) continue;
                 if (queue::full_of_series(board, source_index)) {
-                    fail_run(p,
-                             "task '%s' rank %d: %d files of port '%s' wait to be listed all together ('listing: end' on an in-port), more than "
-                             "can be kept at once; give that in-port a 'queue' as long as the series, or let its program read the files one by one",
-                             p.task_name(), p.told_rank(), board.source(source_index).slots, port.pattern);
+                    fail_run(p, event::series_too_long(board.source(source_index).slots, port.pattern));
                     *error = ENOSPC;
                     return nullptr;
                 }
                 if (queue::full_of_resting(board, source_index)) {
-                    fail_run(p,
-                             "task '%s' rank %d: %d files of port '%s' are closed but not yet published, more than can rest at once; "
-                             "its 'publish' says that they will be added to, which these files are not: mend that key",
-                             p.task_name(), p.told_rank(), board.source(source_index).slots, port.pattern);
+                    fail_run(p, event::too_many_rest(board.source(source_index).slots, port.pattern));
                     *error = ENOSPC;
                     return nullptr;
                 }
@@ -292,10 +283,7 @@ namespace {
 void hint_at_publish(const Process& p, const Match& match) {
     PortRecord& port = p.board.port(match.outport);
     if (port.reopened.fetch_add(1) > 0) return;
-    log_line("hint: task '%s' rank %d reopens '%s' to add to it after it was published, which makes a second step that starts as a "
-             "copy of the first; if its consumers are to see it only when it is whole, say so on the out-port '%s': 'publish: next', "
-             "or 'publish: n' if it is closed n times",
-             p.task_name(), p.told_rank(), match.name, port.pattern);
+    log_event(event::reopened(match.name, port.pattern));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "base/raw.hpp"
 #include "base/turn.hpp"
 #include "board/past_names.hpp"
+#include "events.hpp"
 #include "names/own_files.hpp"
 #include "names/places.hpp"
 #include "queue/queue.hpp"
@@ -237,10 +238,7 @@ int Draft::store_named(const Process& p, bool* stale) {
             const int other = p.board.index(task);
             if (other == p.context.task || !has_made(p, other, place_.whole)) continue;
             Board::Lock lock(p.board);
-            fail_run(p,
-                     "tasks '%s' and '%s' both change the step '%s', which both read, and what one adds would replace what the other has added; give "
-                     "one of them a folder of its own by 'cwd', or let it write to a file of another name",
-                     task.name, p.task_name(), place_.whole);
+            fail_run(p, event::both_change(task.name, place_.whole));
             return EACCES;
         }
     }
@@ -275,15 +273,7 @@ void Draft::tell_lost() {
     const Process& p = process();
     PortRecord& inport = p.board.port(place_.inport);
     Board::Lock lock(p.board);
-    if (inport.lost_changes.fetch_add(1) > 0) return;
-    if (in_order(inport))
-        log_line("hint: task '%s' rank %d changes '%s', which it only reads and of which the next open means the next step: nobody will see what it writes "
-                 "there; let it write to a file of another name, or its producer call each step by another name",
-                 p.task_name(), p.told_rank(), place_.whole);
-    else
-        log_line("hint: task '%s' rank %d changes '%s', which it only reads, and a newer file of that name lies on the disk: nobody will see what it "
-                 "writes; let it write to a file of another name, or its producer call each step by another name",
-                 p.task_name(), p.told_rank(), place_.whole);
+    log_once(inport, Once::lost_changes, in_order(inport) ? event::changes_rewritten(place_.whole) : event::changes_outdated(place_.whole));
 }
 
 int Draft::descriptor() {

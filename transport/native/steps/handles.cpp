@@ -12,6 +12,7 @@
 
 #include "base/fault.hpp"
 #include "base/raw.hpp"
+#include "events.hpp"
 #include "board/step_token.hpp"
 #include "names/places.hpp"
 #include "queue/parts.hpp"
@@ -27,10 +28,6 @@ std::atomic<uint64_t> private_copies{0};
 
 }  // namespace
 
-void explain_missing(const Process& p, const Match& match, const char* why) {
-    log_line("task '%s' rank %d: no such file '%s': %s", p.task_name(), p.told_rank(), match.name, why);
-}
-
 void sweep_dead_readers(Process& p, int port) {
     for (RankRecord& rank : ranks_of(p.board))
         queue::each_hold(p.board, rank, [&](int32_t held, uint32_t process) {
@@ -40,10 +37,7 @@ void sweep_dead_readers(Process& p, int port) {
 }
 
 int too_many_open(const Process& p, const char* name) {
-    fail_run(p,
-             "task '%s' rank %d has %d steps open at once, and to open '%s', too, the shared memory of %s is too full; close files "
-             "that are no longer read, or free some memory there",
-             p.task_name(), p.told_rank(), queue::count_holds(p.board, p.rank_index), name, p.board.folder());
+    fail_run(p, event::too_many_open(queue::count_holds(p.board, p.rank_index), name, p.board.folder()));
     return EMFILE;
 }
 
@@ -133,10 +127,7 @@ StepFile* reread_own(const Match& match, int* error) {
     if (on_disk) return note_own(read_disk(match.name, match.name, error));
     if (index < 0) {
         *error = ENOENT;
-        if (known)
-            explain_missing(p, match,
-                            "its task has written it, but its readers have had it, and its memory holds a later step; a longer "
-                            "'queue' of the port keeps more steps, 'mode: both' keeps every file on disk");
+        if (known) log_event(event::no_such_file(match.name, event::Missing::own_replaced));
         return nullptr;
     }
     return note_own(open_held(index, stamp, match.name, error, place));

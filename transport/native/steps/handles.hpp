@@ -46,7 +46,4 @@ int descriptor_to_read(StepFile* file);
 // A peer's part in the step ends.
 void end_peer(SlotRecord& slot, uint64_t stamp);
 
-// Says in the run's log why there is no file of the name.
-void explain_missing(const Process& p, const Match& match, const char* why);
-
 }  // namespace wilkins

@@ -15,6 +15,7 @@
 
 #include "base/raw.hpp"
 #include "board/step_token.hpp"
+#include "events.hpp"
 #include "far/part.hpp"
 #include "steps/creating.hpp"
 
@@ -227,8 +228,7 @@ int fetch(StepFile::State* state, Table& table, const std::vector<Missing>& miss
 }
 
 int gave_up(StepFile::State* state, int error) {
-    log_line("error: task '%s' rank %d: bytes of '%s' did not come from the host that has them: %s", process().task_name(),
-             process().told_rank(), state->name, strerror(error));
+    log_event(event::did_not_come(state->name, error));
     if (slot_of(state).lent.is == Absence::none) slot_of(state).broken.store(error);
     return state->failed = error;
 }

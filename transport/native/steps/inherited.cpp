@@ -14,6 +14,7 @@
 
 #include "base/fault.hpp"
 #include "base/raw.hpp"
+#include "events.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "steps/closing.hpp"
@@ -76,10 +77,7 @@ void tell_cut_off(const Board& board, const SlotRecord& slot, int fd) {
     if (raw::fstat(fd, &st) != 0) return;
     holders::name_one(st, who, sizeof(who));
     const SourceRecord& source = board.source(slot.source);
-    log_for(board, board.port(source.port).task, source.rank,
-            "'%s' was published when its task ended, though %s still had it open for writing: what that writes from now on no consumer sees; "
-            "let the task's program wait for the processes that it starts",
-            slot.name, who);
+    log_event_for(board, board.port(source.port).task, source.rank, event::cut_off(slot.name, who));
 }
 
 constexpr int64_t kSeldom = 200'000'000;   // ns between looks at who has a file open, which the launcher takes,
@@ -152,10 +150,7 @@ bool settle_one(const Board& board, Arenas& arenas, int index, Asks asks, bool w
     remove_file(board, index);
     const SourceRecord& source = board.source(slot.source);
     if (error) {
-        fail_run_for(board, board.port(source.port).task, source.rank,
-                     "task '%s' rank %d: '%s', which a program that it started has written, could not be stored: %s; %s",
-                     board.task(board.port(source.port).task).name, source.rank, slot.name, strerror(error),
-                     error == ENOSPC || error == EDQUOT ? "free some memory or disk, or write smaller steps" : "mend that");
+        fail_run_for(board, board.port(source.port).task, source.rank, event::not_stored_by_child(slot.name, error, error == ENOSPC || error == EDQUOT));
         queue::clear_slot(board, index);
     } else {
         queue::close_slot(board, index, 0);

@@ -7,6 +7,7 @@
 
 #include "base/fault.hpp"
 #include "board/border.hpp"
+#include "events.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "steps/closing.hpp"
@@ -112,8 +113,7 @@ void settle_one(const Board& board, Arenas& arenas, int index, Finder finder) {
         if (slot.state == SlotState::resting) slot.handed_over = 1;
     } else {
         if (error)
-            log_for(board, board.port(source.port).task, source.rank, "error: '%s' could not be written whole (%s), so no consumer sees it", slot.name,
-                    strerror(error));
+            log_event_for(board, board.port(source.port).task, source.rank, event::left_not_whole(slot.name, error));
         else
             log_lost(board, slot);
         queue::clear_slot(board, index);
@@ -196,10 +196,7 @@ void settle(const Board& board, Arenas& arenas, int task, bool ends) {
 void log_lost(const Board& board, const SlotRecord& slot) {
     if (board.head().stopped) return;
     const SourceRecord& source = board.source(slot.source);
-    log_for(board, board.port(source.port).task, source.rank,
-            "note: '%s' was still open when its process ended, and not flushed since it was written last: no consumer sees it; close it before, or flush "
-            "the whole file, if it is HDF5",
-            slot.name);
+    log_event_for(board, board.port(source.port).task, source.rank, event::left_open(slot.name));
 }
 
 }  // namespace wilkins::left_open

@@ -13,6 +13,7 @@
 #include "base/raw.hpp"
 #include "board/step_token.hpp"
 #include "board/views.hpp"
+#include "events.hpp"
 #include "names/places.hpp"
 #include "steps/closing.hpp"
 #include "steps/joined.hpp"
@@ -131,7 +132,7 @@ void viewers::before_fork() {
     open_mutex.lock();
     for (StepFile::State* s = open_files; s; s = s->next) {
         if (s->role != Role::reader || !s->held || !s->mine() || is_on_disk(*s) || keep_by_page(s)) continue;
-        log_line("error: '%s' is open as the program forks, and cannot be kept for its child: %s", s->name, strerror(errno));
+        log_event(event::not_kept_for_child(s->name, errno));
     }
     const Process* const p = known_process();
     forking = p ? p->arenas : nullptr;

@@ -7,6 +7,7 @@
 
 #include "base/fault.hpp"
 #include "board/process.hpp"
+#include "events.hpp"
 #include "steps/creating.hpp"
 #include "steps/step_file.hpp"
 
@@ -140,15 +141,9 @@ void explain_unseen(StepFile* file) {
     const bool seen = habits.publish == Publish::flush ? file->state->flushed : file->state->dataset_writes > 0;
     if (seen || slot_of(file).snapshots > 0 || port.unseen.fetch_add(1) > 0) return;
     if (habits.publish == Publish::flush)
-        log_line("note: task '%s' rank %d closed '%s', which 'publish: flush' of its out-port publishes at every flush, without any; "
-                 "it is published now. Only a flush of the whole file counts (H5Fflush; file.flush() in h5py), not of a dataset; and in an HDF5 that is "
-                 "linked statically into the program none can be seen: link it with its shared HDF5 (h5cc -shlib)",
-                 p.task_name(), p.told_rank(), file->name());
+        log_event(event::no_flush(file->name()));
     else
-        log_line("note: task '%s' rank %d closed '%s', which its out-port publishes after writes to %s%s, but no such write was seen; "
-                 "it is published now. Is that the dataset's path in the file? Writes by an HDF5 that is linked statically into the "
-                 "program cannot be seen: link it with its shared HDF5 (h5cc -shlib), or use another 'publish'",
-                 p.task_name(), p.told_rank(), file->name(), habits.publish_dset[0] ? "dataset " : "a dataset", habits.publish_dset);
+        log_event(event::no_write(file->name(), habits.publish_dset[0] != 0, habits.publish_dset));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/fault.hpp"
 #include "base/raw.hpp"
 #include "board/step_token.hpp"
+#include "events.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "steps/disk.hpp"
@@ -132,42 +133,20 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
                     if (wait.nap(lock, kLook) != 0) return fail(state, EINTR);
                     continue;
                 }
-                fail_run(p,
-                         "task '%s' rank %d: '%s' needs %llu bytes, but programs can still see %d steps that are done with, which take %llu: %s; let "
-                         "them end their mappings of these steps, and the processes that have them open, or %s",
-                         p.task_name(), p.told_rank(), state->name, static_cast<unsigned long long>(size), viewed.steps,
-                         static_cast<unsigned long long>(viewed.bytes), watch.names(),
-                         error == EDQUOT ? "raise the port's 'memory', or give it 'mode: file'" : "free some shared memory, or give the port 'mode: file'");
+                fail_run(p, event::seen_steps_fill(state->name, size, viewed.steps, viewed.bytes, watch.names(), error == EDQUOT));
                 return fail(state, ENOSPC);
             }
             const SlotRecord* const series = find_series(p, scope);
             if (series)
-                fail_run(p,
-                         "task '%s' rank %d: '%s' needs %llu bytes, but %s is full of steps such as '%s', which wait to be listed all together "
-                         "('listing: end' on an in-port); %s",
-                         p.task_name(), p.told_rank(), state->name, static_cast<unsigned long long>(size),
-                         on_disk ? "the disk" : error == EDQUOT ? "what 'memory' allows the port" : p.board.folder(), series->name,
-                         on_disk           ? "free some there, or write to another one"
-                         : error == EDQUOT ? "raise the port's 'memory', or give it 'mode: both', with which they wait on disk"
-                                           : "give their port 'mode: both', with which they wait on disk, or free some shared memory");
+                fail_run(p, on_disk           ? event::series_fills_disk(state->name, size, series->name)
+                            : error == EDQUOT ? event::series_fills_port(state->name, size, series->name)
+                                              : event::series_fills_memory(state->name, size, p.board.folder(), series->name));
             else if (error == EDQUOT)
-                fail_run(p,
-                         "task '%s' rank %d: '%s' takes %llu bytes of shared memory (whole blocks of %llu)%s, more than the %llu that "
-                         "'memory' allows its port; raise it, to several times a step's size",
-                         p.task_name(), p.told_rank(), state->name,
-                         static_cast<unsigned long long>((size + kBlock - 1) / kBlock * kBlock),
-                         static_cast<unsigned long long>(kBlock),
-                         fits ? ", beside other files that its program has open or will add to" : "",
-                         static_cast<unsigned long long>(cap));
+                fail_run(p, event::port_full(state->name, (size + kBlock - 1) / kBlock * kBlock, kBlock, fits, cap));
             else if (on_disk)
-                fail_run(p,
-                         "task '%s' rank %d: '%s' needs %llu bytes, but the disk is full; free some there, or write to another one",
-                         p.task_name(), p.told_rank(), state->name, static_cast<unsigned long long>(size));
+                fail_run(p, event::disk_full(state->name, size));
             else
-                fail_run(p,
-                         "task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
-                         "larger, or give the port 'mode: file' (`wilkins help containers`)",
-                         p.task_name(), p.told_rank(), state->name, static_cast<unsigned long long>(size), p.board.folder());
+                fail_run(p, event::memory_full(state->name, size, p.board.folder()));
         }
         return fail(state, error == EDQUOT ? ENOSPC : error);
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/patterns.hpp"
+#include "events.hpp"
 #include "names/places.hpp"
 #include "names/second_pass.hpp"
 #include "steps/disk.hpp"
@@ -61,21 +62,15 @@ StepFile* open_stored(const Match& match, const Stored& stored, int* error) {
     return nullptr;
 }
 
-int refuse_let_go(const Process& p, const Match& match, const char* does) {
+int refuse_let_go(const Process& p, const Match& match, bool looks_into) {
     const PortRecord& inport = p.board.port(match.inport);
     const bool on_disk = inport.habits.mode != Mode::memory;
-    fail_run(p,
-             "task '%s' rank %d %s '%s' again, which its task has read: its memory is that of a later step by now%s; to have so many files stay "
-             "in memory, give the in-port '%s' 'reorder: %lu', or as many as the program goes over%s",
-             p.task_name(), p.told_rank(), does, match.name, on_disk ? ", and on disk there is no file of that name, or another one" : "", inport.pattern,
-             static_cast<unsigned long>(steps_to_keep(p.board, inport)),
-             on_disk || inport.habits.is_set ? "" : "; with 'mode: both' such files are read from the disk");
+    fail_run(p, event::opens_replaced(looks_into, match.name, on_disk, inport.pattern, steps_to_keep(p.board, inport), !on_disk && !inport.habits.is_set));
     return EIO;
 }
 
 namespace {
 
-constexpr char kLeads[] = "by a virtual dataset, a link or as external data, and the step of that name";
 constexpr int64_t kLongestStay = 5'000'000'000;  // ns
 
 // The run ends. Until then the program is not to go on with what HDF5 makes of a file that is missing.
@@ -88,10 +83,7 @@ void stay(Process& p, int port, Board::Lock& lock) {
 
 int refuse_gone_within(Process& p, const Match& match, Board::Lock& lock) {
     const PortRecord& inport = p.board.port(match.inport);
-    fail_run(p,
-             "task '%s' rank %d reads a file that leads to '%s', %s that belongs to it is no longer in memory: later ones have been read, and have "
-             "its memory; read the file before the next '%s' is opened, or give the files of each step names of their own",
-             p.task_name(), p.told_rank(), match.name, kLeads, inport.pattern);
+    fail_run(p, event::leads_to_replaced(match.name, inport.pattern));
     stay(p, match.inport, lock);
     return EIO;
 }
@@ -115,13 +107,7 @@ StepFile* open_gone_within(const Match& match, int* error) {
         if (!in_order(inport)) found = find_stored(p, match, lock);
         if (!found) {
             const bool read = queue::let_go_of(p.board, inport, match.name) == queue::LetGo::read;
-            fail_run(p,
-                     "task '%s' rank %d reads a file that leads to '%s', %s is %s; HDF5 would go on with fill values; give the in-port '%s' "
-                     "'reorder: %lu', so that so many files stay in memory%s",
-                     p.task_name(), p.told_rank(), match.name, kLeads,
-                     read ? "no longer in memory: its task has read it, and a later one has its memory" : "skipped, dropped or no longer in memory",
-                     inport.pattern, static_cast<unsigned long>(steps_to_keep(p.board, inport)),
-                     inport.habits.mode == Mode::memory ? ", or its port 'mode: both', so that they are read from the disk" : "");
+            fail_run(p, event::leads_to_gone(match.name, read, inport.pattern, steps_to_keep(p.board, inport), inport.habits.mode == Mode::memory));
             stay(p, match.inport, lock);
             *error = EIO;
             return nullptr;
@@ -144,11 +130,7 @@ int refuse_untaken_within(const char* name) {
         if (p.board.port(port).task == p.context.task && p.board.port(port).direction == Direction::in && (out = published_by(p.board, port, name))) break;
     errno = saved;
     if (!out) return ENOENT;
-    fail_run(p,
-             "task '%s' rank %d reads a file that leads to '%s', by a virtual dataset or a link, which task '%s' has written in memory, and no in-port of "
-             "the reader takes it; HDF5 would go on with fill values; give the reader an in-port for such files, as 'filename: \"%s\"', "
-             "or the out-port '%s' of '%s' 'mode: both'",
-             p.task_name(), p.told_rank(), name, p.board.task(out->task).name, last_components(name, 1), out->pattern, p.board.task(out->task).name);
+    fail_run(p, event::leads_to_untaken(name, p.board.task(out->task).name, last_components(name, 1), out->pattern));
     stay(p, port, lock);
     return EIO;
 }
@@ -161,10 +143,7 @@ int refuse_own_within(const Match& match) {
     for (const SourceRecord& source : sources_of(p.board, port))
         written = written || queue::exists(p.board, source, match.name);
     if (!written) return ENOENT;
-    fail_run(p,
-             "task '%s' rank %d reads a file of its own that leads to '%s', %s is no longer in memory: its readers have had it, and a later one has "
-             "its memory; HDF5 would go on with fill values; give the out-port '%s' a longer 'queue', or 'mode: both', so that it is read from the disk",
-             p.task_name(), p.told_rank(), match.name, kLeads, port.pattern);
+    fail_run(p, event::leads_to_own(match.name, port.pattern));
     stay(p, match.outport, lock);
     return EIO;
 }

@@ -32,7 +32,7 @@ StepFile* open_stored(const Match& match, const Stored& stored, int* error);
 
 // The rank opens a name that its task has read, and neither memory nor the disk has its step: ends the run. Returns the errno. Call with
 // the lock held.
-int refuse_let_go(const Process& p, const Match& match, const char* does = "opens");
+int refuse_let_go(const Process& p, const Match& match, bool looks_into = false);
 
 // A library opens the in-port's name by itself, out of a step, and memory has no step of it.
 StepFile* open_gone_within(const Match& match, int* error);

@@ -12,6 +12,7 @@
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
 #include "board/past_names.hpp"
+#include "events.hpp"
 #include "names/first_opens.hpp"
 #include "names/places.hpp"
 #include "names/second_pass.hpp"
@@ -122,10 +123,7 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
 
 void tell_short(const Process& p, int index) {
     PortRecord& port = p.board.port(index);
-    if (port.listed_short.fetch_add(1) > 0) return;
-    log_line("task '%s' rank %d lists a folder in which files of its in-port '%s' will lie, and is shown none: a step could only come when "
-             "this program goes on; 'looks: now' on the in-port says that its looks and listings are not to wait",
-             p.task_name(), p.told_rank(), port.pattern);
+    log_once(port, Once::listed_short, event::listing_not_waited(port.pattern));
 }
 
 // May a producer of the task's in-ports yet begin its first file?

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/patterns.hpp"
+#include "events.hpp"
 #include "far/far_file.hpp"
 #include "names/first_opens.hpp"
 #include "names/going_on.hpp"
@@ -182,13 +183,7 @@ bool Question::closes_circle(Wait& wait, Board::Lock& lock) {
     moved_ = moved;
     if (!is_stuck(board_, p_.rank_index)) return false;
     if (now - still_since_ < kStill && may_move_unseen()) return false;
-    if (!inport_.told_missing) {
-        inport_.told_missing = 1;
-        log_line("task '%s' rank %d looks for '%s', and all that could write it waits for this task: the look was answered with 'no such "
-                 "file', as later ones of the in-port '%s' will be; if the program goes on without the file that is right, and "
-                 "'looks: now' on the in-port saves the wait; if it needs the file, give the in-port a longer 'queue'",
-                 p_.task_name(), p_.told_rank(), match_.name, inport_.pattern);
-    }
+    log_once(inport_, Once::missing, event::look_not_waited(match_.name, inport_.pattern));
     return true;
 }
 

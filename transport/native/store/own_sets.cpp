@@ -14,6 +14,7 @@
 #include "base/raw.hpp"
 #include "board/border.hpp"
 #include "board/step_token.hpp"
+#include "events.hpp"
 #include "names/places.hpp"
 #include "names/set_folder.hpp"
 #include "names/set_names.hpp"
@@ -209,10 +210,7 @@ Leads lead_published(const Process& p, const Match& match, const char* rest, Use
     // What is missing in a folder that is gone would be taken for what was never written.
     if (*rest && !(is_list(port) && use == Use::look)) {
         Board::Lock lock(p.board);
-        fail_run(p,
-                 "task '%s' rank %d: goes back to its own '%s', which all its readers have had and whose memory is that of a later step; a longer "
-                 "'queue' of the port '%s' keeps more of them",
-                 p.task_name(), p.told_rank(), told(port, match, rest).c_str(), port.pattern);
+        fail_run(p, event::back_to_own(told(port, match, rest).c_str(), port.pattern));
     }
     return Leads::nowhere;
 }
@@ -253,15 +251,10 @@ void fail_for_change(const Process& p, const Match& match, const char* rest) {
     const std::string what = told(port, match, rest);
     Board::Lock lock(p.board);
     if (match.outport < 0) {
-        fail_run(p, "task '%s' rank %d: changes '%s', which another task has written for all its readers; let it write under a name of its own",
-                 p.task_name(), p.told_rank(), what.c_str());
+        fail_run(p, event::changes_others(what.c_str()));
         return;
     }
-    const char* const later = port.habits.publish == Publish::close ? "'next', when a later step is begun, " : "";
-    fail_run(p,
-             "task '%s' rank %d: changes '%s', though the %s published already and may have been read; say with 'publish' on its out-port "
-             "'%s' when it is complete: %s'{file: PATTERN}', when such a file was closed, or 'end'",
-             p.task_name(), p.told_rank(), what.c_str(), is_list(port) ? "step is" : "folder is", port.pattern, later);
+    fail_run(p, event::changes_published(what.c_str(), is_list(port), port.pattern, port.habits.publish == Publish::close));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include "base/fault.hpp"
 #include "base/raw.hpp"
+#include "events.hpp"
 #include "names/first_opens.hpp"
 #include "names/going_on.hpp"
 #include "names/second_pass.hpp"
@@ -26,15 +27,11 @@ namespace wilkins {
 
 namespace {
 
-const char* why_missing(const Board& board, const PortRecord& inport, const char* name, const queue::Found& found) {
-    if (stands_in(inport) && !means(inport, name, "")) return "another name stands for the steps of the in-port";
-    if (queue::let_go_of(board, inport, name) == queue::LetGo::read)
-        return "its task has read the step of this name, whose memory is that of a later one by now; to find more of them again, give the in-port a "
-               "longer 'reorder'";
-    if (found.passed) return "the step of this name was dropped or let go";
-    if (!queue::is_strange(board, inport, name)) return "the stream has ended";
-    return "the stream has ended, and no producer has written a file of such a name; if it is to mean the next step, whatever that is "
-           "called, give it to the in-port as its 'as'";
+event::Missing why_missing(const Board& board, const PortRecord& inport, const char* name, const queue::Found& found) {
+    if (stands_in(inport) && !means(inport, name, "")) return event::Missing::another_stands;
+    if (queue::let_go_of(board, inport, name) == queue::LetGo::read) return event::Missing::read;
+    if (found.passed) return event::Missing::passed;
+    return queue::is_strange(board, inport, name) ? event::Missing::strange : event::Missing::ended;
 }
 
 // The rank opens the name, and gets the step `next`, or none: it may have gone by a look that has shown it the step before that.
@@ -44,9 +41,7 @@ void hint_at_looks(const Process& p, int inport, const char* name, const Look* n
     const Looked& looked = p.board.looked(port, p.context.rank);
     const bool shown = looked.had.identity == 0 && looked.had_name == hash_name(port, name);
     if (!shown || !in_order(port) || (next && next->size == looked.had.size) || told.exchange(true)) return;
-    log_line("hint: task '%s' rank %d looked at '%s' when it had read it and no other was there, was shown what it had read, and opened the name "
-             "again, which %s; if it opens what it sees, give the in-port 'looks: wait', and each look waits for the next step",
-             p.task_name(), p.told_rank(), name, next ? "led to the next step, of another size" : "found the end of the stream");
+    log_event(event::looked_and_opened(name, next != nullptr));
 }
 
 // The rank has got a step of an in-port: it goes on, although one of another in-port was not there when its task opened that a second time.
@@ -54,22 +49,17 @@ void hint_at_opens(const Process& p, const char* name) {
     for (PortRecord& port : ports_of(p, Direction::in)) {
         if (!port.again) continue;
         port.again = 0;
-        log_line("hint: task '%s' rank %d opened '%s' again, of which it had read the only step, found none, and went on to '%s'; if it opens the "
-                 "same file several times, give the in-port '%s' 'opens_per_step:' with a number as high",
-                 p.task_name(), p.told_rank(), port.pattern, name, port.pattern);
+        log_event(event::opened_again(port.pattern, name));
     }
 }
 
 // The rank has got a step, and has left a newer version of a name behind that it has read.
 void hint_at_newer(const Process& p, int inport, int index) {
     PortRecord& port = p.board.port(inport);
-    const int left = port.told_newer ? -1 : queue::newer_behind(p.board, inport, index);
+    const int left = is_logged(port, Once::newer) ? -1 : queue::newer_behind(p.board, inport, index);
     if (left < 0) return;
-    port.told_newer = 1;
     const SlotRecord& newer = p.board.slot(left);
-    log_line("hint: task '%s' rank %d went on to '%s', and has not read the newer '%s', which was published after it had read that name; if each "
-             "file is whole only when it was written n times, give the out-port '%s' 'publish: n', or 'publish: next' if it is reopened for that",
-             p.task_name(), p.told_rank(), p.board.slot(index).name, newer.name, p.board.port(p.board.source(newer.source).port).pattern);
+    log_once(port, Once::newer, event::left_newer(p.board.slot(index).name, newer.name, p.board.port(p.board.source(newer.source).port).pattern));
 }
 
 // A program that adds to a file of its own, and has none yet, waits for a step of the name only while one may come. Is none to be waited for?
@@ -78,12 +68,7 @@ bool is_own(const Process& p, const Match& match, Wait& wait, Board::Lock& lock)
     if (!match.makes || !queue::is_strange(p.board, inport, match.name)) return false;
     if (queue::may_stand_in(p.board, inport, match.name) || (stands_in(inport) && !means(inport, match.name, ""))) return true;
     if (!wait.is_in_vain(lock)) return false;
-    if (!inport.told_missing) {
-        inport.told_missing = 1;
-        log_line("task '%s' rank %d opens '%s' to add to it, and all that could write it waits for this task: it is a file of the task's own; a "
-                 "pattern of the in-port '%s' that does not match it saves the wait",
-                 p.task_name(), p.told_rank(), match.name, inport.pattern);
-    }
+    log_once(inport, Once::missing, event::own_file(match.name, inport.pattern));
     return true;
 }
 
@@ -99,8 +84,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
     {
         Board::Lock lock(board);
         if (!queue::may_read(board, match.inport, p.context.rank)) {
-            log_line("error: task '%s' rank %d opens '%s', but the port's nreaders leaves this rank out; raise nreaders", p.task_name(),
-                     p.told_rank(), match.name);
+            log_event(event::rank_left_out(match.name));
             *error = EACCES;
             return nullptr;
         }
@@ -128,10 +112,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             }
             const bool over = found.slot < 0 && (found.passed || !queue::can_produce(board, match.inport));
             if ((over || found.slot >= 0) && queue::comes_late(board, match.inport, p.context.rank, found)) {
-                fail_run(p,
-                         "task '%s': rank %d begins to read '%s', after other ranks have read steps of it together, as if they alone "
-                         "did; give the in-port 'nreaders: %d', so that every step waits for all ranks",
-                         p.task_name(), p.told_rank(), match.name, board.task(p.context.task).nprocs);
+                fail_run(p, event::begins_late(match.name, board.task(p.context.task).nprocs));
                 *error = EACCES;
                 return nullptr;
             }
@@ -174,7 +155,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 hint_at_looks(p, match.inport, match.name, nullptr);
                 inport.again = in_order(inport) && inport.steps == 1;
                 note_in_vain(p, match.inport, match.name, intent == Intent::look);
-                explain_missing(p, match, why_missing(board, board.port(match.inport), match.name, found));
+                log_event(event::no_such_file(match.name, why_missing(board, board.port(match.inport), match.name, found)));
                 *error = ENOENT;
                 return nullptr;
             }

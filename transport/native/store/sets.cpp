@@ -102,7 +102,7 @@ int find_gone(const Process& p, const Match& match, const char* rest, bool looks
     }
     if (find_on_disk(p, match, rest, place) || (looks && is_list(p.board.port(match.inport)))) return 0;
     Board::Lock lock(p.board);
-    return refuse_let_go(p, match, "looks into");
+    return refuse_let_go(p, match, true);
 }
 
 // A look at something in a folder, or an open; what the task has read and memory has let go of comes from the disk.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/patterns.hpp"
+#include "events.hpp"
 #include "queue/origins.hpp"
 #include "queue/parts.hpp"
 #include "steps/handles.hpp"
@@ -73,7 +74,7 @@ StepFile* open_last(const Match& match, const void* library, bool counts) {
     int error;
     StepFile* const file = hold_again(slot, stamp, match.name, &error);
     if (error == ESTALE)
-        log_line("%s: the step that another library of the program has read is no longer in memory: this library gets the next one", match.name);
+        log_event(event::other_library(match.name));
     return file;
 }
 

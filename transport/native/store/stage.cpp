@@ -13,6 +13,7 @@
 #include "base/fault.hpp"
 #include "base/turn.hpp"
 #include "board/border.hpp"
+#include "events.hpp"
 #include "names/going_on.hpp"
 #include "names/places.hpp"
 #include "queue/parts.hpp"
@@ -223,7 +224,7 @@ bool bring(Process& p, const Match& match, Purpose purpose) {
     close_step(from);
     if (!error) return true;
     Board::Lock lock(p.board);
-    if (!p.board.head().stopped) fail_run(p, "task '%s' rank %d: '%s' cannot be passed on: %s", p.task_name(), p.told_rank(), match.name, strerror(error));
+    if (!p.board.head().stopped) fail_run(p, event::not_passed_on(match.name, error));
     return false;
 }
 
@@ -239,17 +240,11 @@ void decide(Process& p, Match* match, Purpose purpose) {
         own = has_own(p, *match, purpose);
         written = own && queue::find_written(p.board, match->outport, match->place) >= 0;
         if (opens && is_passed_on(p, *match) && (purpose == Purpose::update || !own)) {
-            fail_run(p,
-                     "task '%s' rank %d opens '%s' %s it has passed it on, which it did as it went on to another file; let it do all that "
-                     "is to be done to a file before it opens the next one",
-                     p.task_name(), p.told_rank(), match->name, purpose == Purpose::update ? "to change it, but" : "again, which is gone since");
+            fail_run(p, event::passed_on_before(match->name, purpose == Purpose::update));
             own = true;
         }
         if (opens && !own && is_still_open(p, *match)) {
-            fail_run(p,
-                     "task '%s' rank %d opens the next step of '%s', which it passes on, before it has closed the last one; let it close each "
-                     "first, or its producer number the names",
-                     p.task_name(), p.told_rank(), match->name);
+            fail_run(p, event::passes_on_open(match->name));
             own = true;
         }
     }

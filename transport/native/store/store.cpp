@@ -10,6 +10,7 @@
 #include <initializer_list>
 
 #include "base/fault.hpp"
+#include "events.hpp"
 #include "far/far_file.hpp"
 #include "queue/vain_opens.hpp"
 #include "steps/creating.hpp"
@@ -37,8 +38,7 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
                          intent == Intent::open_or_create;
     const bool produces = match.outport >= 0 && (creates || intent == Intent::update || match.inport < 0);
     if (!produces && creates) {
-        log_line("error: task '%s' rank %d creates '%s', which is one of its in-ports; only the task that produces a file may create it",
-                 p.task_name(), p.told_rank(), match.name);
+        log_event(event::creates_inport(match.name));
         *error = EACCES;
         return nullptr;
     }

@@ -10,6 +10,7 @@
 #include "base/fault.hpp"
 #include "board/context.hpp"
 #include "board/trace.hpp"
+#include "events.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 
@@ -149,7 +150,6 @@ void let_go(const Board& board, const Loss& loss) {
     const PortRecord& inport = board.port(channel.inport);
     const SlotRecord& slot = board.slot(loss.slot);
     const RankRecord& rank = board.rank(loss.waits);
-    const TaskRecord& task = board.task(inport.task);
     const int s = board.source(slot.source).rank;
     if (loss.had) {
         for (int r = 0; r < channel.readers; ++r)
@@ -161,11 +161,8 @@ void let_go(const Board& board, const Loss& loss) {
     WILKINS_FAULT_POINT("circle.let-go");
     ++channel.let_go;
     trace::note(board, "drop", inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence), static_cast<int64_t>(slot.size.load()));
-    log_for(board, inport.task, rank.rank,
-            "'%s' (step %llu) is let go, which %s of task '%s' has read: its rank %d waits for '%s', and all who could write that wait for room; give "
-            "the in-port '%s' a longer 'reorder' than %u to keep it",
-            slot.name, static_cast<unsigned long long>(slot.sequence), loss.had ? "not every rank" : "no rank", task.name, rank.rank, loss.wait->name,
-            inport.pattern, channel.queue + channel.stretched);
+    log_event_for(board, inport.task, rank.rank,
+                  event::let_go(slot.name, slot.sequence, loss.had, loss.wait->name, inport.pattern, channel.queue + channel.stretched));
     board.ring(channel.outport);
     board.ring(channel.inport);
 }

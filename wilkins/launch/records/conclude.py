@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from wilkins.flow import TRACE_FILE
 from wilkins.launch.programs.output import Terminal
-from wilkins.launch.records import summary
+from wilkins.launch.records import layerlog, summary
 from wilkins.launch.records.account import Account
 from wilkins.launch.records.datasets import held, missing_datasets, not_found
-from wilkins.launch.records.layerlog import gone_names, useful_lines
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd, TaskSummary
 from wilkins.launch.records.tracednames import Trace
@@ -25,6 +24,7 @@ from wilkins.values import dataclass, field
 
 if TYPE_CHECKING:
     from wilkins.launch.records.crossings import Crossing
+    from wilkins.transport.events import Logged
 
 _UNREAD = "steps were not read, and --strict makes that a failure"
 _OUTDATED = "newer versions of files that had been read were left unread"
@@ -101,7 +101,8 @@ def tell_end(ending: Ending, records: RunDirectory, terminal: Terminal, *, stric
     _write(ending, records, tasks, account, code, failure)
     if ending.code == 0:
         records.drop_kept()
-    _tell(_messages(ending, records, account), ending, records, terminal)
+    logged = layerlog.events(records.layer_log)
+    _tell(_messages(ending, records, account, logged), logged, ending, records, terminal)
     terminal.table(_tables(ending, records, tasks, account))
     if not (ending.stop and ending.stop.goes_on):
         for line in summary.how_to_go_on(ending.plan, ending.report, ending.code, records.path, ending.lost):
@@ -145,7 +146,7 @@ def _write(
     )
 
 
-def _messages(ending: Ending, records: RunDirectory, account: Account) -> list[str]:
+def _messages(ending: Ending, records: RunDirectory, account: Account, logged: Sequence[Logged]) -> list[str]:
     """What the user should know of the run."""
     plan, report, outcomes = ending.plan, ending.report, ending.outcomes
     hints = [*summary.hints(plan, report, outcomes), *summary.resumed_hints(plan, report, records.path)]
@@ -154,15 +155,18 @@ def _messages(ending: Ending, records: RunDirectory, account: Account) -> list[s
 
         for of_host in (records.trace, *sorted(records.path.glob(f"hosts/*/{TRACE_FILE}"))):
             hints += remade_otherwise(of_host)
-    unread = account.told(outcomes, stopped=ending.stop is not None, gone=gone_names(records.layer_log))
+    unread = account.told(outcomes, stopped=ending.stop is not None, gone=layerlog.gone_names(logged))
     return [*hints, *unread, *ending.datasets, *not_found(report, outcomes, ending.there)]
 
 
-def _tell(messages: Sequence[str], ending: Ending, records: RunDirectory, terminal: Terminal) -> None:
+def _tell(
+    messages: Sequence[str], logged: Sequence[Logged], ending: Ending, records: RunDirectory, terminal: Terminal
+) -> None:
     """Say this, what the layer's log adds to it, and where more is said."""
-    lines = useful_lines(records.layer_log, [*messages, ending.stop.reason if ending.stop else ""])
-    more = further.pages([*messages, *lines])
-    for message in (*messages, *map(paragraphs, lines), *([more] if more else [])):
+    told = [*messages, ending.stop.reason if ending.stop else ""]
+    said = layerlog.useful(logged, records.layer_log, told)
+    more = further.pages(messages, [one.page for one in said if one.page])
+    for message in (*messages, *(paragraphs(one.words) for one in said), *([more] if more else [])):
         terminal.say(message)
 
 

@@ -2,51 +2,64 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-_LINE = r"^\d+\.\d+ (.*?\[-?\d+\]) ((?:hint|note|error): .*)$"
-_MOST_READ = 1 << 20
+from wilkins.values import dataclass
+
+if TYPE_CHECKING:
+    from wilkins.transport.events import Logged
+
+_MOST_READ = 4 << 20
 _MOST_TOLD = 8
-_TOLD_OTHERWISE = ("after it was published, which makes a second step", "it is published now.")
-"""Hints and notes of which the summary tells with numbers."""
 
 
-_GONE = r"^\d+\.\d+ .*?\[-?\d+\] task '(.*)' rank \d+: no such file '(.*)': the step of this name was "
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Something that a user should see."""
+
+    words: str
+    page: str = ""
+    """Of `wilkins help`, that says more."""
 
 
-def gone_names(log: Path) -> dict[str, str]:
-    """By task: the name that it opened last of those whose steps its in-ports had dropped, skipped or let go."""
-    return {match[1]: match[2] for line in _lines(log) if (match := re.match(_GONE, line))}
-
-
-def useful_lines(log: Path, told: Iterable[str] = ()) -> list[str]:
-    """Hints, notes and errors, each kind once, the first few of many; without what was `told` before. Empty if there is
-    no log."""
-    known = " ".join(" ".join(told).split())
-    found: dict[str, tuple[str, int]] = {}
-    for line in _lines(log):
-        match = re.match(_LINE, line)
-        if match is None or any(words in match[2] for words in _TOLD_OTHERWISE):
-            continue
-        message = match[2]
-        if " ".join(message.partition(": ")[2].split()) in known:
-            continue
-        kind = re.sub(r"\d+", "#", message)
-        first, count = found.get(kind, (message, 0))
-        found[kind] = first, count + 1
-    lines = [f"{message} ({count} times alike)" if count > 1 else message for message, count in found.values()]
-    more = len(lines) - _MOST_TOLD
-    return [
-        *lines[:_MOST_TOLD],
-        *([f"{more} more such {'line is' if more == 1 else 'lines are'} in {log}"] if more > 0 else []),
-    ]
-
-
-def _lines(log: Path) -> list[str]:
+def events(log: Path) -> list[Logged]:
+    """What the log tells, in order. Empty if there is no log."""
     try:
         with log.open("rb") as file:
-            return file.read(_MOST_READ).decode(errors="replace").splitlines()
+            lines = os.fsdecode(file.read(_MOST_READ)).split("\n")
     except OSError:
         return []
+    from wilkins.transport.events import read  # most runs have nothing to say
+
+    return [logged for line in lines if (logged := read(line))]
+
+
+def gone_names(found: Iterable[Logged]) -> dict[str, str]:
+    """By task: the name that it opened last of those whose steps its in-ports had dropped, skipped or let go."""
+    return {
+        one.task: str(one.arguments["name"])
+        for one in found
+        if one.code == "no_such_file" and one.arguments["why"] == "passed"
+    }
+
+
+def useful(found: Sequence[Logged], log: Path, told: Iterable[str] = ()) -> list[Said]:
+    """Hints, notes and errors, each kind once, the first few of many; without what was `told` before."""
+    known = " ".join(" ".join(told).split())
+    kinds: dict[object, tuple[Logged, int]] = {}
+    for one in found:
+        if one.event.kind and not one.event.counted and " ".join(one.words.split()) not in known:
+            kind = one.code, re.sub(r"\d+", "#", repr(list(one.arguments.values())))
+            first, count = kinds.get(kind, (one, 0))
+            kinds[kind] = first, count + 1
+    said = [
+        Said(f"{one.event.kind}: {one.words}" + (f" ({count} times alike)" if count > 1 else ""), one.event.page)
+        for one, count in kinds.values()
+    ]
+    more = len(said) - _MOST_TOLD
+    others = [Said(f"{more} more such {'line is' if more == 1 else 'lines are'} in {log}")] if more > 0 else []
+    return [*said[:_MOST_TOLD], *others]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_KEY = r"['`]([a-z_]+):"
+_KEY = r"`([a-z_]+):"
 _PAGES = {
     "publish": "appending",
     "looks": "looking-at-files",
@@ -20,8 +20,8 @@ _PAGES = {
 STUCK = "more about this: `wilkins help stuck`"
 
 
-def pages(messages: Iterable[str]) -> str:
-    """A line that names the pages about all messages together; empty if there is none."""
+def pages(messages: Iterable[str], others: Iterable[str] = ()) -> str:
+    """A line that names the pages about all messages together, and `others`; empty if there is none."""
     keys = {key for message in messages for key in re.findall(_KEY, message)}
-    named = dict.fromkeys(page for key, page in _PAGES.items() if key in keys)
+    named = dict.fromkeys([*(page for key, page in _PAGES.items() if key in keys), *others])
     return f"more about this: {', '.join(f'`wilkins help {page}`' for page in named)}" if named else ""
