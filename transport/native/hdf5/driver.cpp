@@ -32,7 +32,6 @@
 #include "store/let_go.hpp"
 #include "store/reading.hpp"
 #include "store/store.hpp"
-#include "store/viewers.hpp"
 
 namespace wilkins {
 

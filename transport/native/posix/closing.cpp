@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/raw.hpp"
 #include "events.hpp"
 
 namespace wilkins::posix {

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "events.hpp"
-#include "queue/queue.hpp"
 
 namespace wilkins::posix {
 

@@ -16,10 +16,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/raw.hpp"
 #include "events.hpp"
-#include "queue/queue.hpp"
-#include "queue/resting.hpp"
 
 namespace wilkins::posix {
 

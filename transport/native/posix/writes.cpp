@@ -11,9 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/raw.hpp"
 #include "events.hpp"
-#include "posix/copies.hpp"
 
 namespace wilkins::posix {
 
