@@ -9,11 +9,11 @@ import traceback
 from pathlib import Path
 
 _PATIENCE = 10.0
-"""Seconds in which the rank that has something to tell ends the others; what they know is told after that only."""
+"""Seconds in which the rank that has found the error ends the others. Only after that they print their own."""
 
 
-def _told(error: Exception) -> str:
-    """What a person needs to know of an error: an operating system's own words do not say what to mend."""
+def _message(error: Exception) -> str:
+    """The message for the user. An operating system's own words do not say what to mend."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: cannot be read or written: {error.strerror}; mend the path, or its rights"
     return str(error)
@@ -25,7 +25,7 @@ if __name__ == "__main__":
         sys.path.append(str(Path(__file__).parents[2]))
     name, options, ports = sys.argv[1:]
     from wilkins.errors import WilkinsError
-    from wilkins.tasks.errors import ToldElsewhere
+    from wilkins.tasks.errors import ReportedElsewhere
     from wilkins.tasks.ranks import end, ranks
     from wilkins.tasks.registry import Ports, all_tasks
 
@@ -36,9 +36,9 @@ if __name__ == "__main__":
             json.loads(options), Ports(tuple(inports), tuple(outports), folder), here
         )
     except (OSError, WilkinsError) as error:
-        if isinstance(error, ToldElsewhere):
+        if isinstance(error, ReportedElsewhere):
             time.sleep(_PATIENCE)
-        print(f"wilkins.tasks.{name}: error: {_told(error)}", file=sys.stderr, flush=True)
+        print(f"wilkins.tasks.{name}: error: {_message(error)}", file=sys.stderr, flush=True)
         end(here, 1)  # also the ranks that wait for this one
     except Exception:
         traceback.print_exc()

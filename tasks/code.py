@@ -54,7 +54,7 @@ def problem(name: str, folders: Sequence[Path], path: Sequence[str] = (), *, els
         folders: as `load` takes them.
         path: folders in which the task's Python looks for modules before those in which this one does.
         elsewhere: the task may see other modules than this process, as in a container; so one that is missing here is
-            not told.
+            no problem.
     """
     try:
         file = source(name, folders, path, elsewhere)
@@ -206,7 +206,7 @@ def _from_file(place: str, name: str, key: str, folders: Sequence[Path]) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise TaskError(f"'{key}: {name}': {file} cannot be imported: {told(error)}; mend it") from error
+        raise TaskError(f"'{key}: {name}': {file} cannot be imported: {described(error)}; mend it") from error
     return module
 
 
@@ -220,7 +220,9 @@ def _from_path(place: str, name: str, key: str, folders: Sequence[Path]) -> Any:
             raise TaskError(
                 f"'{key}: {name}': there is no module {place!r}; install it, or name a file: 'file.py:name'"
             ) from error
-        raise TaskError(f"'{key}: {name}': the module {place!r} cannot be imported: {told(error)}; mend it") from error
+        raise TaskError(
+            f"'{key}: {name}': the module {place!r} cannot be imported: {described(error)}; mend it"
+        ) from error
 
 
 def _with_neighbours(folders: Sequence[Path]) -> None:
@@ -228,8 +230,8 @@ def _with_neighbours(folders: Sequence[Path]) -> None:
     sys.path.extend(str(folder) for folder in folders if str(folder) not in sys.path)
 
 
-def told(error: BaseException) -> str:
-    """An error of a user's code in a line: what it says, and the line of the file it comes from."""
+def described(error: BaseException) -> str:
+    """An error of a user's code in a line: its message, and the file and line that it comes from."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_library(frame.filename)]
     said = " ".join(str(error).split()) or "no message"

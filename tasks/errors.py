@@ -7,5 +7,5 @@ class TaskError(WilkinsError, ValueError):
     """Shown as it is, without a traceback: what was attempted, why it is wrong, how to mend it."""
 
 
-class ToldElsewhere(TaskError):
-    """What keeps this rank from going on, and another rank tells."""
+class ReportedElsewhere(TaskError):
+    """An error of another rank, which reports it; this rank cannot go on either."""

@@ -164,14 +164,14 @@ class TorchGroup(Group):
             self._dist.destroy_process_group(self._group)
 
 
-def first_in_trouble(told: Sequence[str]) -> int | None:
-    """The first rank that has told of trouble; None if all is well."""
-    return next((rank for rank, trouble in enumerate(told) if trouble), None)
+def first_in_trouble(troubles: Sequence[str]) -> int | None:
+    """The first rank that reports trouble; None if all is well."""
+    return next((rank for rank, trouble in enumerate(troubles) if trouble), None)
 
 
-def first_trouble(told: Sequence[str]) -> str:
-    """What that rank has told, with its number if there are several; nothing if all is well."""
-    rank = first_in_trouble(told)
+def first_trouble(troubles: Sequence[str]) -> str:
+    """The trouble of that rank, with its number if there are several; empty if all is well."""
+    rank = first_in_trouble(troubles)
     if rank is None:
         return ""
-    return f"rank {rank}: {told[rank]}" if len(told) > 1 else told[rank]
+    return f"rank {rank}: {troubles[rank]}" if len(troubles) > 1 else troubles[rank]

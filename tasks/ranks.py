@@ -9,7 +9,7 @@ import struct
 import termios
 import time
 
-from wilkins.tasks.errors import TaskError, ToldElsewhere
+from wilkins.tasks.errors import ReportedElsewhere, TaskError
 from wilkins.tasks.group import Group, MPIGroup, first_in_trouble
 
 _ERRORS = 2
@@ -33,9 +33,9 @@ def _unread(descriptor: int) -> bool:
 
 
 def ranks() -> Group:
-    """The ranks of this task. The launcher tells how many there are; without one, the MPI that started the process."""
-    told = os.environ.get("WORLD_SIZE")
-    several = int(told) > 1 if told else any(name in os.environ for name in _STARTED_BY_MPI)
+    """The ranks of this task. Their number is the launcher's; without one, that of the MPI that started the process."""
+    size = os.environ.get("WORLD_SIZE")
+    several = int(size) > 1 if size else any(name in os.environ for name in _STARTED_BY_MPI)
     if not several:
         return Group()
     from mpi4py import MPI
@@ -64,9 +64,9 @@ def agree(ranks: Group, trouble: str) -> None:
 
     Raises:
         TaskError: on the first rank that has some, with its own.
-        ToldElsewhere: on the others then.
+        ReportedElsewhere: on the others then.
     """
     found = ranks.allgather(trouble)
     first = first_in_trouble(found)
     if first is not None:
-        raise TaskError(trouble) if first == ranks.rank else ToldElsewhere(f"rank {first} stopped: {found[first]}")
+        raise TaskError(trouble) if first == ranks.rank else ReportedElsewhere(f"rank {first} stopped: {found[first]}")

@@ -63,7 +63,7 @@ def test_a_group_of_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "rank", "trouble"),
+    ("troubles", "rank", "trouble"),
     [
         ([""], None, ""),
         (["", "", ""], None, ""),
@@ -71,5 +71,5 @@ def test_a_group_of_one() -> None:
         (["", "no room", "no right"], 1, "rank 1: no room"),
     ],
 )
-def test_the_first_rank_that_has_trouble(told: list[str], rank: int | None, trouble: str) -> None:
-    assert (first_in_trouble(told), first_trouble(told)) == (rank, trouble)
+def test_the_first_rank_that_has_trouble(troubles: list[str], rank: int | None, trouble: str) -> None:
+    assert (first_in_trouble(troubles), first_trouble(troubles)) == (rank, trouble)

@@ -11,10 +11,10 @@ class LearningError(TaskError):
 
 
 class BadBatch(LearningError):
-    """A batch does not fit the model, the loss or the batches before; tells the port, the step and the tensor."""
+    """A batch does not fit the model, the loss or the batches before; names the port, the step and the tensor."""
 
     def __init__(self, reason: str, *, port: str = "", step: int | None = None, tensor: str = "") -> None:
-        super().__init__(_told("training", reason, port, step, tensor))
+        super().__init__(_message("training", reason, port, step, tensor))
         self.reason = reason
         self.port = port
         self.step = step
@@ -26,10 +26,10 @@ class RehearsalError(TaskError):
 
 
 class BadSample(RehearsalError):
-    """A batch does not fit the buffer; tells the port, the step and the tensor."""
+    """A batch does not fit the buffer; names the port, the step and the tensor."""
 
     def __init__(self, reason: str, *, port: str = "", step: int | None = None, tensor: str = "") -> None:
-        where = _told("rehearsal buffer", reason, port, step, tensor)
+        where = _message("rehearsal buffer", reason, port, step, tensor)
         super().__init__(where if port or step is not None or tensor else reason)
         self.reason = reason
         self.port = port
@@ -45,7 +45,7 @@ class RankFailed(RehearsalError):
     """Another rank stopped, closed its part of the buffer, or does not agree with this one."""
 
 
-def _told(who: str, reason: str, port: str, step: int | None, tensor: str) -> str:
+def _message(who: str, reason: str, port: str, step: int | None, tensor: str) -> str:
     where = [f"port {port!r}"] if port else []
     where += [] if step is None else [f"step {step}"]
     where += [f"tensor {tensor!r}"] if tensor else []

@@ -171,8 +171,8 @@ def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
         pattern = task.outports[0].filename
         name = options.publish and options.publish.filename
         if name is None and default_filename(pattern, "") is None:
-            told = f"say what the files of the out-port {pattern!r} are called"
-            yield "publish", f"{told}; add 'filename: ...' under 'publish'"
+            cure = f"say what the files of the out-port {pattern!r} are called"
+            yield "publish", f"{cure}; add 'filename: ...' under 'publish'"
         elif name and (problem := filename_problem(name, pattern, {"version": 1})):
             yield "publish", problem
     elif options.publish:

@@ -97,11 +97,11 @@ class Had:
 
 
 class Again:
-    """The samples that a process has had in the first epoch.
+    """The samples that a process has read in the first epoch.
 
     Args:
         limit: bytes to keep in memory.
-        rank: of so many `ranks`, of which each has every so-manieth row.
+        rank: of `ranks`; each reads every n-th row, n being their number.
         threads: that read from the disk.
     """
 
@@ -127,8 +127,8 @@ class Again:
         Raises:
             RuntimeError: samples cannot come again.
         """
-        self.steps = [replace(had, source=None if had.source is None else had.source.later()) for had in steps]
-        if any(had.source is None for had in self.steps):
+        self.steps = [replace(step, source=None if step.source is None else step.source.later()) for step in steps]
+        if any(step.source is None for step in self.steps):
             raise RuntimeError(
                 "a state of several epochs was loaded, but no file on the disk holds the samples that came before: "
                 "give their out-port `mode: both` in a run that is to be resumed"
@@ -183,7 +183,7 @@ class Again:
     def _kind(self) -> Rows:
         """Columns without rows, as the samples are."""
         if not self._empty:  # all that came was before a state was saved
-            source = next((had.source for had in self.steps if had.source is not None), None)
+            source = next((step.source for step in self.steps if step.source is not None), None)
             assert source is not None
             self._empty = self._files.kind(source)
         return self._empty
@@ -197,14 +197,14 @@ class Again:
         }
         wanted = numbers[missing]
         by_file = np.argsort(wanted)
-        steps = np.searchsorted([had.start for had in self.steps], wanted[by_file], side="right") - 1
+        steps = np.searchsorted([step.start for step in self.steps], wanted[by_file], side="right") - 1
         edges = [0, *(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(steps)] if len(steps) else []
         reading = []
         for first, end in pairwise(edges):
-            had, to = self.steps[int(steps[first])], by_file[first:end]
-            assert had.source is not None  # or it would be kept
-            of = had.first + self._ranks * (wanted[to] - had.start)
-            reading.append(pool.submit(self._files.read, had.source, of, rows, to))
+            step, to = self.steps[int(steps[first])], by_file[first:end]
+            assert step.source is not None  # or it would be kept
+            of = step.first + self._ranks * (wanted[to] - step.start)
+            reading.append(pool.submit(self._files.read, step.source, of, rows, to))
         return _Window(numbers, places, missing, rows, reading)
 
     def _come(self, window: _Window) -> Rows:

@@ -104,8 +104,8 @@ class Stream:
             return len(self._samples(step))
         counts = {path: len(step[path]) for path in self._datasets.values()}
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{path!r} has {count}" for path, count in counts.items())
-            raise ValueError(f"{step.filename}: the datasets have different numbers of rows: {told}")
+            rows = ", ".join(f"{path!r} has {count}" for path, count in counts.items())
+            raise ValueError(f"{step.filename}: the datasets have different numbers of rows: {rows}")
         return next(iter(counts.values()))
 
     def _rows(self, step: Step, first: int) -> Rows:

@@ -67,7 +67,7 @@ class Turns:
             if not shared.at:
                 shared.next = first
             shared.at[worker] = at
-            shared.told[at] = before
+            shared.samples_before[at] = before
 
     def next_of(self, own: int, workers: int, take: Callable[[int, int], Taken | None]) -> Taken | None:
         """The step of a number; None: the stream has ended before. `take` gives the next one of the stream."""
@@ -84,7 +84,7 @@ class Turns:
                     time.sleep(self.PAUSE)
                     continue
                 number, owner = shared.next, shared.next % workers
-                before = shared.told.get(number) if shared.before is None else shared.before
+                before = shared.samples_before.get(number) if shared.before is None else shared.before
                 is_passed = len(shared.at) == workers and number < min(shared.at.values())  # needed by other ranks
                 is_late = time.monotonic() > since + self.PATIENCE
                 if is_passed or (before is not None and owner in shared.at and (number == own or is_late)):
@@ -114,7 +114,7 @@ class Turns:
             text = os.pread(file, os.fstat(file).st_size, 0)
             shared = _Shared(*pickle.loads(text)) if text else _Shared()
             yield shared
-            written = pickle.dumps((shared.next, shared.before, shared.ended, shared.at, shared.told))
+            written = pickle.dumps((shared.next, shared.before, shared.ended, shared.at, shared.samples_before))
             if written != text:
                 os.ftruncate(file, len(written))
                 os.pwrite(file, written, 0)
@@ -133,7 +133,7 @@ class _Shared:
     ended: bool = False
     at: dict[int, int] = field(default_factory=dict)
     """Of each worker, the first step that it had not done when it joined,"""
-    told: dict[int, int] = field(default_factory=dict)
+    samples_before: dict[int, int] = field(default_factory=dict)
     """and samples of all ranks before that, by its number."""
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Options = Mapping[str, Any]
 
 SECONDS = 0.5
-"""Between two restart points, at least: telling one waits for the disk."""
+"""Between two restart points, at least: reporting one waits for the disk."""
 
 
 def main(options: Options, ports: Ports, ranks: Group) -> None:
@@ -51,7 +51,7 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
     model = Model(options, ranks, [Path.cwd(), Path(ports.folder)])
     samples = Samples(port, ranks, nan=options["nan"])
     before, known = _before()
-    steps, served, told = before, 0, -math.inf
+    steps, served, reported = before, 0, -math.inf
     with transport.open(options["models"]) as models, transport.open(port, prefetch=1) as inputs:
         for step in inputs:
             with step:
@@ -65,8 +65,8 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
                     name = filled(filename, steps, step.filename)
                     served += _write(name, steps, options, step, model, predicted)
             steps += 1
-            if ranks.rank == 0 and time.monotonic() - told >= SECONDS:
-                told = time.monotonic()
+            if ranks.rank == 0 and time.monotonic() - reported >= SECONDS:
+                reported = time.monotonic()
                 consumed = {port: step.sequence + 1, options["models"]: max(0, model.sequence)}
                 points.tell(f"{steps} {model.sequence}", consumed, dict.fromkeys(ports.outports, steps))
     if ranks.rank == 0:
@@ -98,7 +98,7 @@ class Model:
         self._model: torch.nn.Module | None = None
         self.sequence = -1
         """The step of the model's in-port that the version came with; -1 if there is none yet."""
-        if options["model_args"] is not None:  # what cannot be made is told before there is something to predict
+        if options["model_args"] is not None:  # fails before there is something to predict
             self._make(options["model_args"])
 
     @property

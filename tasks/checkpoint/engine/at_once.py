@@ -54,7 +54,7 @@ def save_at_once(folder: Path, ranks: Group, step: int, state: Any, keep: int) -
 
 
 def _give_up(folder: Path, stale: list[versions.Version], keep: int) -> None:
-    """Remove versions of a course that was given up, and old ones. That this fails is told, and the next save tries."""
+    """Remove versions of a course that was given up, and old ones. A failure is logged; the next save tries again."""
     try:
         for one in stale:
             if one.path.exists():

@@ -118,23 +118,23 @@ class Flush:
             "step": job.step, "bytes": job.plan.length, "replicas": job.plan.signature,
             "trouble": job.trouble if job.plan is NOTHING else trouble, "newest": newest,
         }  # fmt: skip
-        told = self._ranks.allgather(plan)
-        if trouble := first_trouble([one["trouble"] for one in told]):
+        plans = self._ranks.allgather(plan)
+        if trouble := first_trouble([one["trouble"] for one in plans]):
             return trouble
         for name, what in (("step", "steps"), ("replicas", "replicated state")):
-            if len({one[name] for one in told}) > 1:
-                values = ", ".join(f"rank {rank}: {one[name]}" for rank, one in enumerate(told))
+            if len({one[name] for one in plans}) > 1:
+                values = ", ".join(f"rank {rank}: {one[name]}" for rank, one in enumerate(plans))
                 return f"ranks gave different {what} ({values}); give the same state and step on all ranks"
         if self._memories is not None:
-            each = [math.inf if self._failed else up(one["bytes"], PAGE) for one in told]
+            each = [math.inf if self._failed else up(one["bytes"], PAGE) for one in plans]
             self._memories.make_room(each, self._ranks, self._keep)
         begun, trouble = ("", 0), ""
         if self._ranks.rank == 0:
             try:
                 if self._memories is None:
-                    size = math.inf if self._failed else sum(up(one["bytes"], PAGE) for one in told)
-                    make_room(self._folder, self._keep, size, names_of(len(told)))
-                serial, path = versions.begin(self._folder, job.step, max(one["newest"] for one in told))
+                    size = math.inf if self._failed else sum(up(one["bytes"], PAGE) for one in plans)
+                    make_room(self._folder, self._keep, size, names_of(len(plans)))
+                serial, path = versions.begin(self._folder, job.step, max(one["newest"] for one in plans))
                 begun = path.name, serial
             except Exception as error:
                 trouble = cannot(error, self._folder)
@@ -143,7 +143,7 @@ class Flush:
             return trouble
         path = self._folder / begun[0]
         files = self._files if self._memories is None else self._ranks.size
-        where, sizes = places([one["bytes"] for one in told], files)
+        where, sizes = places([one["bytes"] for one in plans], files)
         answers = self._ranks.allgather(self._write(job, path, where[self._ranks.rank]))
         return self._commit(job, path, begun[1], answers, sizes)
 
@@ -181,8 +181,8 @@ class Flush:
             job.votes[rank] = votes[
                 : len(blocks(job.plan.shares[rank], share_bytes(job.plan.shares[rank]), self._ring.block))
             ]
-        told = [job.votes.get(one, []) for one in range(self._ranks.size)]
-        return {"trouble": trouble or job.trouble, "stream": stream, "votes": told}
+        voted = [job.votes.get(one, []) for one in range(self._ranks.size)]
+        return {"trouble": trouble or job.trouble, "stream": stream, "votes": voted}
 
     def _write_blocks(self, job: Job, file: File, digests: list[int], votes: list[int]) -> None:
         troubles: list[Exception] = []

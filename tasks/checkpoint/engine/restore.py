@@ -99,7 +99,7 @@ def restore(
         step: this version and no other.
         only: patterns of paths; all else is left out.
         allow_missing: patterns of paths of arrays that only `state` or only the version may hold. The former stay as
-            they are and are told in `missing`, the latter are in the state that is returned.
+            they are and are listed in `missing`, the latter are in the state that is returned.
         older: whether an older version stands in for a newer one that does not verify.
 
     Raises:
@@ -274,15 +274,15 @@ class _Loader:
             for key, number in paths.items()
             if number not in placed and self._wanted(key) and self._has(entries[number])
         ]
-        told = [
+        misfits = [
             f"{what}: {', '.join(bad[:5])}{f' and {len(bad) - 5} more' if len(bad) > 5 else ''}"
             for what, keys in (("the version does not hold for it", absent), ("it has no place for", left))
             if (bad := [key for key in keys if not matches(key, allowed)])
         ]
-        if not told:
+        if not misfits:
             return ""
         return (
-            f"the state does not fit; {'; '.join(told)}. Give a state with the same arrays as the "
+            f"the state does not fit; {'; '.join(misfits)}. Give a state with the same arrays as the "
             "one that was saved, or name in allow_missing= what may be in one of them only"
         )
 

@@ -1,6 +1,6 @@
 """When a state is saved: every n steps, every t seconds, or as often as a share of the time allows. Pure.
 
-`Schedule` is asked once per step, on one rank; what it is told of earlier versions tunes the share while running.
+`Schedule` is asked once per step, on one rank; the measured costs of earlier versions tune the share while running.
 """
 
 from __future__ import annotations

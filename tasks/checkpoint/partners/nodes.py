@@ -42,6 +42,6 @@ def find_nodes(ranks: Group, name: str | None = None) -> Nodes:
     """Ask all ranks where they are: by host name and boot, or the name that each of them is given. Collective."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     own = name or f"{os.uname().nodename}\n{boot.read_text().strip() if boot.exists() else ''}"
-    told = ranks.allgather(own)
-    names = list(dict.fromkeys(told))
-    return Nodes(tuple(one.partition("\n")[0] for one in names), tuple(map(names.index, told)), ranks.rank)
+    gathered = ranks.allgather(own)
+    names = list(dict.fromkeys(gathered))
+    return Nodes(tuple(one.partition("\n")[0] for one in names), tuple(map(names.index, gathered)), ranks.rank)

@@ -80,7 +80,7 @@ class NodeMemories:
             size += largest * self._partners.parity / self._partners.data
         found: list[Version] = []
         lacking = False
-        with contextlib.suppress(OSError):  # told when the version is written: other ranks wait for this one here
+        with contextlib.suppress(OSError):  # reported when the version is written: other ranks wait for this one here
             found = versions.versions(self.folder) if self.nodes.is_agent else []
             lacking = len(found) > keep and not has_room(self.folder, size, names_of(len(here.ranks)) + 2)
         if not any(ranks.allgather(lacking)):
@@ -88,8 +88,10 @@ class NodeMemories:
         whole: list[str] = []
         with contextlib.suppress(OSError):
             whole = [one.name for one in found if not damage(one)]
-        told = [set(names) for names in ranks.allgather(whole if self.nodes.is_agent else None) if names is not None]
-        common = sorted(set.intersection(*told), key=lambda name: int(name.partition("-")[0]))
+        gathered = [
+            set(names) for names in ranks.allgather(whole if self.nodes.is_agent else None) if names is not None
+        ]
+        common = sorted(set.intersection(*gathered), key=lambda name: int(name.partition("-")[0]))
         if len(common) < keep:
             return
         oldest = int(common[-keep].partition("-")[0])
@@ -199,7 +201,7 @@ def _part_or_trouble(version: Version) -> Part | str:
 class _Coding:
     """Making the parity of a group, piece by piece.
 
-    Whatever goes wrong on a node, the others get what they wait for, and are told in the end.
+    A node on which something fails still sends what the others wait for, and reports the failure at the end.
     """
 
     def __init__(

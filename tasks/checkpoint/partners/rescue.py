@@ -73,20 +73,20 @@ class Remembered:
         return Version(self._storage / self.name, self.serial, self.step), ""
 
     def _agree(self, new: Path, damage: str, trouble: str) -> None:
-        """Tell of what went wrong. Collective.
+        """Raise what went wrong on any rank, on all of them. Collective.
 
         Raises:
             Damaged: what is in memory is not what was written.
             CheckpointError: storage cannot be written.
         """
-        told = self._ranks.allgather((damage, trouble))
-        if not any(one for pair in told for one in pair):
+        gathered = self._ranks.allgather((damage, trouble))
+        if not any(one for pair in gathered for one in pair):
             return
         if self._ranks.rank == 0:
             versions.drop(new)
-        if found := next((one for _, one in told if one), ""):
+        if found := next((one for _, one in gathered if one), ""):
             raise CheckpointError(f"{self.name} cannot be brought from memory to storage: {found}")
-        raise Damaged(next(one for one, _ in told if one))
+        raise Damaged(next(one for one, _ in gathered if one))
 
     def _look(self) -> tuple[Manifest, Sheet | None, list[Holder]]:
         """What there is of it on all nodes, after reading that. Collective."""
@@ -95,11 +95,11 @@ class Remembered:
             sheet = self._part.sheet
             was, text = (-1, "") if sheet is None else (sheet.here, sheet.text())
             mine = self._memories.nodes.here, was, self._part.bad(), self._part.manifest.text(), text
-        told = [one for one in self._ranks.allgather(mine) if one]
+        gathered = [one for one in self._ranks.allgather(mine) if one]
         # A node that has all of it needs no other.
-        told.sort(key=lambda one: one[1] != -1)
-        holders = [Holder(node, was, frozenset(bad)) for node, was, bad, _, _ in told]
-        _, _, _, manifest, sheet_text = told[0]
+        gathered.sort(key=lambda one: one[1] != -1)
+        holders = [Holder(node, was, frozenset(bad)) for node, was, bad, _, _ in gathered]
+        _, _, _, manifest, sheet_text = gathered[0]
         where = self._memories.folder / self.name
         found = parts.parsed(sheet_text, where / parts.SHEET) if sheet_text else None
         return versions.parsed(manifest, where / versions.MANIFEST), found, holders
@@ -179,13 +179,13 @@ def remembered(
     mine = {(one.path.name, one.manifest.seal): one for one in parts}
     good = [(one.manifest.serial, one.manifest.step, *key) for key, one in mine.items()]
     bad = [(one.serial, one.step, one.name, trouble) for one, trouble in damaged]
-    told = ranks.allgather((good, bad))
+    gathered = ranks.allgather((good, bad))
     found: list[Remembered | Unreadable] = [
         Remembered(name, serial, step, memories, mine.get((name, seal)), storage, ranks, files, pace)
-        for serial, step, name, seal in sorted({one for good, _ in told for one in good})
+        for serial, step, name, seal in sorted({one for good, _ in gathered for one in good})
     ]
     known = {one.name for one in found}
-    lost = {one[2]: one for _, bad in told for one in bad if one[2] not in known}
+    lost = {one[2]: one for _, bad in gathered for one in bad if one[2] not in known}
     found += [Unreadable(name, serial, step, trouble) for name, (serial, step, _, trouble) in lost.items()]
     return sorted(found, key=lambda one: one.serial)
 

@@ -101,7 +101,7 @@ def reserve(descriptor: int, offset: int, length: int) -> None:
 
 
 def tidied(folder: Path, keep: int) -> None:
-    """Remove the oldest versions. That this fails is no reason to give up the new one, and is told at once."""
+    """Remove the oldest versions. A failure is logged at once; the new version stays."""
     try:
         versions.prune(folder, keep)
     except OSError as error:
@@ -109,7 +109,7 @@ def tidied(folder: Path, keep: int) -> None:
 
 
 def cannot(error: Exception, path: Path) -> str:
-    """What to tell of whatever kept a rank from writing: the others must hear of it, or they would wait for ever."""
+    """The message for an error that kept a rank from writing. The others must get it, or they would wait for ever."""
     if isinstance(error, CheckpointError):
         return str(error)
     if not isinstance(error, OSError):

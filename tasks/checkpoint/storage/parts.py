@@ -124,7 +124,7 @@ def read_sheet(path: Path) -> Sheet | None:
 
 
 def parsed(text: str | bytes, file: Path) -> Sheet:
-    """A sheet from what is written in a file, or told of one.
+    """A sheet from the text of a file, or from the text that another rank sent.
 
     Raises:
         Damaged: it is not what was written.

@@ -197,7 +197,7 @@ def unsealed(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
 
 
 def parsed(text: str | bytes, file: Path) -> Manifest:
-    """A manifest from what is written in a file, or told of one.
+    """A manifest from the text of a file, or from the text that another rank sent.
 
     Raises:
         Damaged: it is not what was written.

@@ -111,7 +111,7 @@ class Keeper:
         failure: BaseException | None = None
         try:
             self._take()
-        except BaseException as error:  # told when what is held has been stored
+        except BaseException as error:  # raised when what is held has been stored
             failure = error
         self._window.end()
         storing.join()

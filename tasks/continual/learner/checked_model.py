@@ -1,4 +1,4 @@
-"""A model that is called with a step's samples: what does not fit model or loss is told with port, step and tensor."""
+"""A model that checks a step's samples: errors name the port, the step and the tensor that do not fit model or loss."""
 
 from __future__ import annotations
 

@@ -277,8 +277,8 @@ class Learner:
                 one.load_state_dict(state["regularisers"][one.name])
             self.strategy.load_state_dict(state["own"]["strategy"])
         except (RuntimeError, ValueError, KeyError) as error:
-            told = " ".join(str(error).split())
-            raise CheckpointError(f"the state does not fit this model, optimizer or strategy: {told}") from None
+            message = " ".join(str(error).split())
+            raise CheckpointError(f"the state does not fit this model, optimizer or strategy: {message}") from None
         self._initial = state["initial"]
         self.seed, self.steps = state["seed"], state["steps"]
         self.position, self._begun = Position(**state["position"]), state["begun"]

@@ -1,7 +1,7 @@
 """One round of the buffer: draw representatives from all ranks, fetch them, and only then insert the new candidates.
 
-All ranks take part in every round. Counts are told at its beginning, and a part does not change before it has answered
-every rank; so what a rank draws by these counts is what it gets.
+All ranks take part in every round. Ranks exchange their counts at its beginning, and a part does not change
+before it has answered every rank. A rank therefore gets exactly the samples that it draws by these counts.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def model_of(name: str, arguments: Mapping[str, Any], folders: Sequence[Path], s
         model = factory(**arguments)
     except Exception as error:
         given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-        raise TaskError(f"'model: {name}': called with ({given}) it fails: {code.told(error)}; mend it") from error
+        raise TaskError(f"'model: {name}': called with ({given}) it fails: {code.described(error)}; mend it") from error
     if not isinstance(model, torch.nn.Module):
         raise TaskError(f"'model: {name}' gives a {type(model).__name__}, and a torch.nn.Module is needed")
     return model
@@ -117,7 +117,7 @@ def strategy_of(options: Options, ranks: Group, port: str, folders: Sequence[Pat
         given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
         raise TaskError(
             f"'strategy: {name}': called with (options, comm, port=...{', ' * bool(given)}{given}) it fails: "
-            f"{code.told(error)}; mend it, or 'strategy_args'"
+            f"{code.described(error)}; mend it, or 'strategy_args'"
         ) from error
     if not isinstance(strategy, Strategy):
         raise TaskError(
@@ -141,7 +141,7 @@ def regularisers_of(options: Options | None, folders: Sequence[Path]) -> list[Re
     try:
         regulariser = make(**arguments | (options["args"] or {}))
     except Exception as error:
-        raise TaskError(f"'regularise: {name}' cannot be made: {code.told(error)}; mend its options") from error
+        raise TaskError(f"'regularise: {name}' cannot be made: {code.described(error)}; mend its options") from error
     if not isinstance(regulariser, Regulariser):
         raise TaskError(
             f"'regularise: {name}' gives a {type(regulariser).__name__}, and a regulariser is needed; derive the class "
@@ -165,7 +165,7 @@ def schedule_of(
     try:
         schedule = make(optimizer, **options["args"] or {})
     except Exception as error:
-        raise TaskError(f"'schedule: {name}' cannot be made: {code.told(error)}; mend its 'args'") from error
+        raise TaskError(f"'schedule: {name}' cannot be made: {code.described(error)}; mend its 'args'") from error
     if not isinstance(schedule, known.LRScheduler) or isinstance(schedule, known.ReduceLROnPlateau):
         raise TaskError(
             f"'schedule: {name}' gives a {type(schedule).__name__}; give a schedule of torch.optim.lr_scheduler that "
@@ -215,7 +215,7 @@ def refused(name: str, x: torch.Tensor, error: Exception) -> str:
         "" if x.is_floating_point() or x.is_complex() else " (x.float() in its 'forward' makes floating-point numbers)"
     )
     return (
-        f"the model {name!r} does not take samples of {kind} {tuple(x.shape[1:])}: {code.told(error)}; mend the "
+        f"the model {name!r} does not take samples of {kind} {tuple(x.shape[1:])}: {code.described(error)}; mend the "
         f"model{whole}, or 'inputs'"
     )
 

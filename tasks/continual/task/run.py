@@ -28,7 +28,7 @@ from wilkins.tasks.continual.task.model_versions import Versions
 from wilkins.tasks.continual.task.step_samples import Samples, Wanted
 from wilkins.tasks.continual.task.trained_with import differences, digest_of, trained_with
 from wilkins.tasks.continual.task.training_report import Report
-from wilkins.tasks.errors import TaskError, ToldElsewhere
+from wilkins.tasks.errors import ReportedElsewhere, TaskError
 from wilkins.tasks.group import Group
 from wilkins.tasks.ranks import agree
 from wilkins.tasks.registry import Ports
@@ -200,7 +200,7 @@ class Training:
         return wanted
 
     def _probe(self, step: StreamStep, samples: Mapping[str, Tensor], wanted: Mapping[str, Wanted]) -> None:
-        """Gives the model one sample, so that what does not fit is told before anything is trained."""
+        """Gives the model one sample, so that a misfit is reported before anything is trained."""
         trouble, generators = "", generator_state(self._learner.device)
         x, y = (one[:1] if len(one) else one.new_zeros((1, *one.shape[1:])) for one in (samples["x"], samples["y"]))
         try:
@@ -246,7 +246,9 @@ class Training:
         try:
             value = loss.function(outputs, y.to(outputs.device))
         except Exception as error:
-            raise TaskError(f"{who}: the loss {self._options['loss']!r} fails: {code.told(error)}; mend it") from error
+            raise TaskError(
+                f"{who}: the loss {self._options['loss']!r} fails: {code.described(error)}; mend it"
+            ) from error
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise TaskError(
                 f"{who}: the loss {self._options['loss']!r} must give one number, the mean over the samples"
@@ -256,7 +258,7 @@ class Training:
         """Trains on a step; whether that is enough."""
         learner = self._learner
         number, began = learner.position.experience, time.monotonic()
-        with self._told_with(step):
+        with self._located(step):
             if not learner.position.begun:
                 self._error = self._measured(samples)
                 self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
@@ -315,8 +317,8 @@ class Training:
         return enough or low or self._are_enough_updates()
 
     @contextmanager
-    def _told_with(self, step: StreamStep) -> Iterator[None]:
-        """Says of errors in training at which step of which port they come up; leaves those of other ranks to these."""
+    def _located(self, step: StreamStep) -> Iterator[None]:
+        """Adds step and port to errors in training. Other ranks report their own errors."""
         names = {name: one.path for name, one in self._wanted().items()}
         try:
             yield
@@ -325,16 +327,16 @@ class Training:
                 f"{self._samples.who(step, names.get(error.tensor, error.tensor))}: {error.reason}"
             ) from error
         except RankFailed as error:
-            raise ToldElsewhere(f"{self._samples.who(step)}: {error}") from error
+            raise ReportedElsewhere(f"{self._samples.who(step)}: {error}") from error
         except TaskError as error:
             raise TaskError(f"{self._samples.who(step)}: {error}") from error
         except OSError:
             raise
         except Exception as error:
-            message = f"{self._samples.who(step)}: training fails: {code.told(error)}"
-            # To ranks that wait for one that has stopped, its connections tell so.
+            message = f"{self._samples.who(step)}: training fails: {code.described(error)}"
+            # The connections of a rank that has stopped fail on the ranks that wait for it.
             other = self._ranks.size > 1 and isinstance(error, RuntimeError) and not code.is_users(error)
-            raise (ToldElsewhere if other else TaskError)(message) from error
+            raise (ReportedElsewhere if other else TaskError)(message) from error
 
     def _keep_held_out(self, step: StreamStep) -> None:
         section = self._options["held_out"]

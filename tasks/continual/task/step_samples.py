@@ -1,4 +1,4 @@
-"""A step's samples as tensors: each rank reads its own rows; what does not fit is told with port, step and tensor."""
+"""A step's samples as tensors: each rank reads its own rows; errors name the port, the step and the tensor."""
 
 from __future__ import annotations
 

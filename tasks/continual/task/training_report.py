@@ -1,4 +1,4 @@
-"""What is told about a training: a line per step in the log, a row per step in a table, results at the end."""
+"""The report of a training: a line per step in the log, a row per step in a table, results at the end."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COLUMNS = ("step", "file", "samples", "updates", "error", "loss", "seconds")
 
 
 class Report:
-    """Collects what rank 0 tells."""
+    """Collects and writes the report, on rank 0."""
 
     def __init__(self, options: Mapping[str, Any], ranks: Group) -> None:
         self.rows: list[dict[str, Any]] = []
         """One per step of the stream; of `held_out`, errors on the held-out samples of this step and those before."""
         self._options = options
-        self._tells = ranks.rank == 0
-        section = options["results"] if self._tells else None
+        self._is_root = ranks.rank == 0
+        section = options["results"] if self._is_root else None
         self._folder = Path(section["folder"]) if section else None
         self._plot = bool(section and section["plot"])
         self._table: Rows | None = None
@@ -45,9 +45,9 @@ class Report:
         row["step"] = row.pop("number")
         self.rows = [one for one in self.rows if one["step"] < row["step"]] + [row]
         self._write(row)
-        if self._tells:
-            told = f"step {row['step']} ({row['file']}): {row['samples']} samples, {row['updates']} optimiser steps"
-            print(f"{told}, error before {row['error']:.4g}, loss {row['loss']:.4g}", flush=True)
+        if self._is_root:
+            line = f"step {row['step']} ({row['file']}): {row['samples']} samples, {row['updates']} optimiser steps"
+            print(f"{line}, error before {row['error']:.4g}, loss {row['loss']:.4g}", flush=True)
 
     def _write(self, row: Mapping[str, Any]) -> None:
         if self._folder is None:
@@ -58,12 +58,12 @@ class Report:
 
     def end(self, learner: Learner, versions: int) -> None:
         """Writes results over the whole training."""
-        if not self._tells:
+        if not self._is_root:
             return
-        told = f"trained on {len(self.rows)} steps in {learner.steps} optimiser steps"
+        line = f"trained on {len(self.rows)} steps in {learner.steps} optimiser steps"
         if self.rows:
-            told += f"; the error on the last one, before it was trained on, was {self.rows[-1]['error']:.3g}"
-        print(told, flush=True)
+            line += f"; the error on the last one, before it was trained on, was {self.rows[-1]['error']:.3g}"
+        print(line, flush=True)
         if self._folder is None:
             return
         if self._table is not None:
