@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from support import WILKINS, must_run, run_tree, started_tree, wait_for, write_program
+from wilkins.record.access import Accesses, accesses_of
 from wilkins.record.events import Event, read_events
 from wilkins.record.fold import fold
-from wilkins.record.habits import Habits, habits_of
 from wilkins.record.ports import Port, ports_of
 from wilkins.record.task import indent_of
 from wilkins.spec.load import load
@@ -42,7 +42,7 @@ def test_numbers_are_folded(names: list[str], patterns: list[str]) -> None:
     assert [name for group in fold(names).values() for name in group] == names
 
 
-def seen(*lines: str) -> Habits:
+def seen(*lines: str) -> Accesses:
     """Of lines such as ``create 3 a.h5`` and ``close 3 100``, which one process has left."""
     events = []
     for line in lines:
@@ -53,11 +53,11 @@ def seen(*lines: str) -> Habits:
             events.append(Event(1, kind, int(words[0]), 0, f"/r/{words[1]}"))
         else:
             events.append(Event(1, kind, -1, 0, f"/r/{words[0]}", words[1] if len(words) > 1 else ""))
-    return habits_of(events)
+    return accesses_of(events)
 
 
-def ports(habits: Habits) -> list[Port]:
-    return ports_of(habits, lambda _: True, None)
+def ports(accesses: Accesses) -> list[Port]:
+    return ports_of(accesses, lambda _: True, None)
 
 
 def keys(*lines: str) -> dict[str, str]:
@@ -125,7 +125,7 @@ class TestKeys:
     def test_listings(self) -> None:
         both = ["read 3 a1.h5", "close 3 0", "read 3 a2.h5", "close 3 0"]
         assert keys("list .", *both) == {}, "another folder"
-        (port,) = ports(habits_of([Event(1, "list", -1, 0, "/r"), *_events(both)]))
+        (port,) = ports(accesses_of([Event(1, "list", -1, 0, "/r"), *_events(both)]))
         assert [key.name for key in port.keys] == ["listing"]
 
     @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ class TestKeys:
         lines = []
         for word in order.split():
             lines += ["list ."] if word == "list" else [f"read 3 {word}.h5", "close 3 0"]
-        habits = seen(*lines)
-        habits.listings["/r"] = habits.listings.pop("/r/.", [])
-        found = [port.pattern[3] for port in ports(habits) for key in port.keys if key.name == "listing"]
+        accesses = seen(*lines)
+        accesses.listings["/r"] = accesses.listings.pop("/r/.", [])
+        found = [port.pattern[3] for port in ports(accesses) for key in port.keys if key.name == "listing"]
         assert found == list(ends)
 
     def test_a_file_that_is_added_to_may_be_wanted_once(self) -> None:

@@ -1,4 +1,4 @@
-"""``wilkins record``: run, tell, and write the task."""
+"""``wilkins record``: run the program, show its accesses, and write the task."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from wilkins import atomic
 from wilkins.errors import ResourceError, UsageError, WorkflowError, refused
-from wilkins.record.habits import Habits, habits_of
+from wilkins.record.access import Accesses, accesses_of
 from wilkins.record.kinds import KNOWN, is_data
 from wilkins.record.ports import Port, ports_of
 from wilkins.record.run import Command, record
-from wilkins.record.show import told
+from wilkins.record.show import as_text
 from wilkins.record.task import begun, extended, indent_of, joined, own_name, task_text
 from wilkins.schema.file_names import names_of
 from wilkins.schema.patterns import intersect
@@ -41,16 +41,16 @@ def run(command: Command, output: Path | None, name: str | None, files: Sequence
     if recorded.exit_code:
         how = f"exit code {recorded.exit_code}" if recorded.exit_code > 0 else f"signal {-recorded.exit_code}"
         streams.tell(f"wilkins: the program ended with {how}; this is what it did until then")
-    habits = habits_of(recorded.events)
+    accesses = accesses_of(recorded.events)
     named = [str(cwd / pattern) for pattern in files]
     ports = ports_of(
-        habits,
+        accesses,
         lambda one: is_data(one, named) or _written_as(one.name, patterns) is not None,
         None if text is None else lambda file: _written_as(file, patterns),
     )
     if not ports:
-        raise ResourceError(_no_data(habits, cwd))
-    streams.show(told(ports, cwd))
+        raise ResourceError(_no_data(accesses, cwd))
+    streams.show(as_text(ports, cwd))
     home = cwd if output is None else output.resolve().parent
     indent = "  " if text is None else indent_of(text)
     assert indent is not None
@@ -67,9 +67,9 @@ def run(command: Command, output: Path | None, name: str | None, files: Sequence
     return 0
 
 
-def _no_data(habits: Habits, cwd: Path) -> str:
+def _no_data(accesses: Accesses, cwd: Path) -> str:
     """Why there is no port, and what to do."""
-    there = [one.name for one in habits.files.values() if one.is_written and Path(one.name).is_file()]
+    there = [one.name for one in accesses.files.values() if one.is_written and Path(one.name).is_file()]
     words = f"the program was seen to write and read no file of data that is known by how it begins ({KNOWN})"
     if there:
         names = ", ".join(repr(own_name(name, cwd)) for name in there[:_MOST_NAMED])

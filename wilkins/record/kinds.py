@@ -1,4 +1,4 @@
-"""Which files hold data: told by how they begin, or by a name that the user gives."""
+"""Which files hold data, by how they begin or by a name that the user gives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from wilkins.record.habits import FileHabits
+from wilkins.record.access import FileAccess
 from wilkins.schema.patterns import intersect
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -33,7 +33,7 @@ KNOWN = "HDF5, " + ", ".join(_BEGINNINGS)
 """The kinds, in words."""
 
 
-def is_data(seen: FileHabits, named: Sequence[str]) -> bool:
+def is_data(seen: FileAccess, named: Sequence[str]) -> bool:
     """Whether ports are for a file.
 
     One that the program has made and removed is its own affair; one that it has read, and that has gone, is known by

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import PurePath
 
-from wilkins.record.habits import FileHabits
+from wilkins.record.access import FileAccess
 
 
-def written_together(groups: Mapping[str, Sequence[FileHabits]]) -> dict[str, str]:
+def written_together(groups: Mapping[str, Sequence[FileAccess]]) -> dict[str, str]:
     """What to say of patterns whose files are written in turns with those of another one, by the first of them.
 
     Args:
@@ -35,7 +35,7 @@ def written_together(groups: Mapping[str, Sequence[FileHabits]]) -> dict[str, st
     return remarks
 
 
-def _numbers(pattern: str, files: Sequence[FileHabits]) -> dict[tuple[str, ...], FileHabits]:
+def _numbers(pattern: str, files: Sequence[FileAccess]) -> dict[tuple[str, ...], FileAccess]:
     """The files by what stands for the wildcards of their names; none if these are not `*` alone."""
     if len(files) < 2 or "[" in pattern or "*" not in PurePath(pattern).name:
         return {}
@@ -43,7 +43,7 @@ def _numbers(pattern: str, files: Sequence[FileHabits]) -> dict[tuple[str, ...],
     return {found.groups(): one for one in files if (found := shape.fullmatch(one.name))}
 
 
-def _in_turns(mine: Mapping[tuple[str, ...], FileHabits], theirs: Mapping[tuple[str, ...], FileHabits]) -> bool:
+def _in_turns(mine: Mapping[tuple[str, ...], FileAccess], theirs: Mapping[tuple[str, ...], FileAccess]) -> bool:
     """Whether both have the same numbers, and the program is done with one before it turns to the next."""
     if mine.keys() != theirs.keys():
         return False

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from wilkins.record.access import Accesses, FileAccess, folder_of
 from wilkins.record.fold import fold
-from wilkins.record.habits import FileHabits, Habits, folder_of
 from wilkins.record.pairs import written_together
 from wilkins.schema.patterns import is_wild
 
@@ -38,7 +38,7 @@ class Port:
     direction: Literal["in", "out"]
     pattern: str
     """Absolute."""
-    files: tuple[FileHabits, ...]
+    files: tuple[FileAccess, ...]
     listed: int
     """How often their folder was listed."""
     keys: tuple[Key, ...]
@@ -47,7 +47,7 @@ class Port:
 
 
 def ports_of(
-    habits: Habits, is_data: Callable[[FileHabits], bool], written_as: Callable[[str], str | None] | None
+    accesses: Accesses, is_data: Callable[[FileAccess], bool], written_as: Callable[[str], str | None] | None
 ) -> list[Port]:
     """The ports of a program.
 
@@ -56,38 +56,38 @@ def ports_of(
         written_as: the pattern under which another task of the workflow writes a file; None if none does. Left
             out: there is no workflow yet, and what a program that only reads is given will be written by a task.
     """
-    files = [one for one in habits.files.values() if is_data(one)]
+    files = [one for one in accesses.files.values() if is_data(one)]
     found = []
     folded = fold(one.name for one in files if one.is_written)
-    written = {pattern: [habits.files[name] for name in names] for pattern, names in folded.items()}
+    written = {pattern: [accesses.files[name] for name in names] for pattern, names in folded.items()}
     together = written_together(written)
     passed_on: dict[str, list[str]] = {}
     for pattern, group in written.items():
         given = _given(group, written_as)
         if given and not any(one.closes[0].anew for one in group):
             passed_on[given] = [one.name for one in group]
-            found.append(Port("out", given, tuple(group), habits.listed(folder_of(group[0].name)), (), (_PASSED_ON,)))
+            found.append(Port("out", given, tuple(group), accesses.listed(folder_of(group[0].name)), (), (_PASSED_ON,)))
             continue
         keys, remarks = _publish(group)
         remarks += (together[pattern],) if pattern in together else ()
-        found.append(Port("out", pattern, tuple(group), habits.listed(folder_of(group[0].name)), keys, remarks))
+        found.append(Port("out", pattern, tuple(group), accesses.listed(folder_of(group[0].name)), keys, remarks))
     is_alone = written_as is None and not found
     reads = [one.name for one in files if not one.is_written and one.opens]
     last_read: dict[str, int] = {}
     for name in reads:
         folder = folder_of(name)
-        last_read[folder] = max(last_read.get(folder, -1), habits.files[name].first_read)
+        last_read[folder] = max(last_read.get(folder, -1), accesses.files[name].first_read)
     groups: dict[str, list[str]] = {pattern: list(names) for pattern, names in passed_on.items()}
     joined: set[str] = set(groups)
     for pattern, names in fold(reads).items():
-        given = _given([habits.files[name] for name in names], written_as)
+        given = _given([accesses.files[name] for name in names], written_as)
         groups.setdefault(given or pattern, []).extend(names)
         if given:
             joined.add(given)
     for pattern, names in groups.items():
-        group = [habits.files[name] for name in names]
+        group = [accesses.files[name] for name in names]
         folder = folder_of(names[0])
-        listings = habits.listings.get(folder, [])
+        listings = accesses.listings.get(folder, [])
         if pattern in passed_on:
             found.append(Port("in", pattern, tuple(group), len(listings), ()))
             continue
@@ -98,13 +98,13 @@ def ports_of(
     return found
 
 
-def _given(files: Sequence[FileHabits], written_as: Callable[[str], str | None] | None) -> str | None:
+def _given(files: Sequence[FileAccess], written_as: Callable[[str], str | None] | None) -> str | None:
     """The one pattern under which another task writes these files; None if there is none."""
     known = {written_as(one.name) if written_as else None for one in files}
     return known.pop() if len(known) == 1 else None
 
 
-def _publish(files: Sequence[FileHabits]) -> tuple[tuple[Key, ...], tuple[str, ...]]:
+def _publish(files: Sequence[FileAccess]) -> tuple[tuple[Key, ...], tuple[str, ...]]:
     """When files are complete."""
     counts = {len(one.closes) for one in files}
     one = files[0]
@@ -130,7 +130,7 @@ def _publish(files: Sequence[FileHabits]) -> tuple[tuple[Key, ...], tuple[str, .
     return (), (_ADDED_TO,)
 
 
-def _kept_open(one: FileHabits) -> tuple[tuple[Key, ...], tuple[str, ...]]:
+def _kept_open(one: FileAccess) -> tuple[tuple[Key, ...], tuple[str, ...]]:
     """When an only file that is closed once is complete.
 
     Flushes after each of which a dataset is written again are steps. If each dataset is written once, the file has all
@@ -151,7 +151,7 @@ def _count(item: tuple[str, int]) -> int:
     return item[1]
 
 
-def _rounds(one: FileHabits) -> set[int]:
+def _rounds(one: FileAccess) -> set[int]:
     """How often a file was closed after each time it was begun anew."""
     counts = [0]
     for close in one.closes:
@@ -161,7 +161,7 @@ def _rounds(one: FileHabits) -> set[int]:
     return set(counts)
 
 
-def _reads_what_it_listed(files: Sequence[FileHabits], listings: Sequence[int], last_read: int) -> bool:
+def _reads_what_it_listed(files: Sequence[FileAccess], listings: Sequence[int], last_read: int) -> bool:
     """Whether a program lists a folder, then reads these files, and does not list again to look for more of them.
 
     It may list the folder for several kinds of files, before it reads or in between. A listing after which it reads no
@@ -173,7 +173,7 @@ def _reads_what_it_listed(files: Sequence[FileHabits], listings: Sequence[int], 
     return len(files) > 1 and any(at < first for at in listings) and not parted and not polls
 
 
-def _reading(pattern: str, files: Sequence[FileHabits], reads_listed: bool) -> list[Key]:
+def _reading(pattern: str, files: Sequence[FileAccess], reads_listed: bool) -> list[Key]:
     """How files are read."""
     keys = []
     if len(files) == 1 and (count := _opens_per_step(files[0])) > 1:
@@ -187,7 +187,7 @@ def _reading(pattern: str, files: Sequence[FileHabits], reads_listed: bool) -> l
     return keys
 
 
-def _opens_per_step(one: FileHabits) -> int:
+def _opens_per_step(one: FileAccess) -> int:
     """How many openings go with one that reads datasets, if that is always the same number."""
     opens = max(one.opens.values(), key=len)
     reading = [place for place, reads in enumerate(opens) if reads]

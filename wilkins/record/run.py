@@ -104,7 +104,7 @@ def _run(words: Sequence[str]) -> int:
         process = subprocess.Popen(words, env={**MPIEXEC_DEFAULTS, **without_mpi_job(os.environ)})
     except OSError as error:
         raise ResourceError(f"{shlex.join(words)}: cannot be started: {error.strerror}; check the command") from error
-    # Ctrl-C ends a program that has no end, which has got the signal, too; what it did is told.
+    # Ctrl-C reaches the program, too. It ends one that runs for ever; its record is shown all the same.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         return process.wait()

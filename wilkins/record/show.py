@@ -15,7 +15,7 @@ _MOST = 20
 """Datasets that are shown of a file."""
 
 
-def told(ports: Sequence[Port], cwd: Path) -> str:
+def as_text(ports: Sequence[Port], cwd: Path) -> str:
     """A row for each port, then the datasets of the last file of each."""
     rows = [(own_name(port.pattern, cwd), *map(str, _counts(port))) for port in ports]
     blocks = [text_table(_HEAD, rows, {0})]

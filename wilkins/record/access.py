@@ -11,20 +11,20 @@ from wilkins.record.events import Event
 
 
 @dataclass(slots=True)
-class FileHabits:
-    """One file."""
+class FileAccess:
+    """The accesses of a program to one file."""
 
     name: str
     closes: list[Close] = field(default_factory=list)
-    """Each time nobody had it open for writing any more, and something had been written."""
+    """Each time its last writer closed it, and something had been written."""
     opens: dict[int, list[bool]] = field(default_factory=dict)
     """Of each process, its openings to read: whether it read a dataset."""
     first_read: int = -1
-    """When it was opened to be read for the first time: number of the event; -1: never."""
+    """Number of the event of its first opening for reading; -1: never."""
     looks: int = 0
-    """How often it was looked at while the process did not have it open."""
+    """How often its name was looked up while the process did not have it open."""
     looked_back: bool = False
-    """It was looked at again after it had been read."""
+    """It was looked up again after it had been read."""
     written: Counter[str] = field(default_factory=Counter)
     read: Counter[str] = field(default_factory=Counter)
     """Datasets by path: how often."""
@@ -36,7 +36,7 @@ class FileHabits:
 
     @property
     def times_read(self) -> int:
-        """How often the process that opened it most did."""
+        """The most openings by one process."""
         return max((len(each) for each in self.opens.values()), default=0)
 
     @property
@@ -47,12 +47,12 @@ class FileHabits:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A file has become complete, for now."""
+    """A close that makes the file complete for now."""
 
     at: int
     """When: number of the event."""
     anew: bool
-    """It was begun anew, and not added to."""
+    """The file was created or truncated, and not appended to."""
     flushes: int
 
 
@@ -67,10 +67,10 @@ class _Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """A program."""
+class Accesses:
+    """The accesses of a program to all its files."""
 
-    files: dict[str, FileHabits]
+    files: dict[str, FileAccess]
     """In the order in which they were first touched."""
     listings: dict[str, list[int]]
     """Folders: when each was listed, as numbers of events."""
@@ -84,15 +84,15 @@ class _Watch:
     """Follows events one by one."""
 
     def __init__(self) -> None:
-        self.files: dict[str, FileHabits] = {}
+        self.files: dict[str, FileAccess] = {}
         self.listings: dict[str, list[int]] = {}
         self._open: dict[tuple[int, int], tuple[str, bool]] = {}
         self._writing: dict[str, _Writing] = {}
         self._made: set[str] = set()
         self._moving: dict[int, str] = {}
 
-    def of(self, name: str) -> FileHabits:
-        return self.files.setdefault(name, FileHabits(name))
+    def of(self, name: str) -> FileAccess:
+        return self.files.setdefault(name, FileAccess(name))
 
     def take(self, at: int, event: Event) -> None:
         kind, name = event.event, event.name
@@ -131,10 +131,10 @@ class _Watch:
             writing.anew |= event.event == "create" or event.name in self._made
             self._made.discard(event.name)
             return
-        habits = self.of(event.name)
-        habits.opens.setdefault(event.pid, []).append(False)
-        if habits.first_read < 0:
-            habits.first_read = at
+        access = self.of(event.name)
+        access.opens.setdefault(event.pid, []).append(False)
+        if access.first_read < 0:
+            access.first_read = at
 
     def _closed(self, at: int, event: Event) -> None:
         name, writes = self._open.pop((event.pid, event.fd), ("", False))
@@ -161,14 +161,14 @@ class _Watch:
     def _looked(self, event: Event) -> None:
         if any(name == event.name and pid == event.pid for (pid, _), (name, _) in self._open.items()):
             return  # HDF5 itself looks at what it has just opened
-        habits = self.of(event.name)
-        habits.looks += 1
-        habits.looked_back |= event.pid in habits.opens
+        access = self.of(event.name)
+        access.looks += 1
+        access.looked_back |= event.pid in access.opens
 
     def _read(self, event: Event) -> None:
-        habits = self.of(event.name)
-        habits.read[event.path] += 1
-        if opens := habits.opens.get(event.pid):
+        access = self.of(event.name)
+        access.read[event.path] += 1
+        if opens := access.opens.get(event.pid):
             opens[-1] = True
 
     def end(self, at: int) -> None:
@@ -178,14 +178,14 @@ class _Watch:
             self._complete(at, name)
 
 
-def habits_of(events: Iterable[Event]) -> Habits:
-    """What a program did with all files that it opened."""
+def accesses_of(events: Iterable[Event]) -> Accesses:
+    """The accesses of a program to all files that it opened."""
     watch = _Watch()
     at = -1
     for at, event in enumerate(events):
         watch.take(at, event)
     watch.end(at + 1)
-    return Habits({name: one for name, one in watch.files.items() if one.closes or one.opens}, watch.listings)
+    return Accesses({name: one for name, one in watch.files.items() if one.closes or one.opens}, watch.listings)
 
 
 def folder_of(name: str) -> str:
