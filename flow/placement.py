@@ -95,7 +95,7 @@ def place(wishes: Sequence[Wish], hosts: Sequence[Host]) -> tuple[Share, ...]:
 
 
 def evenly(names: Sequence[str], ranks: int) -> tuple[Host, ...]:
-    """Hosts whose slots nobody has told: as many for each as let all ranks run."""
+    """Hosts of unknown slots: each gets as many as let all ranks run."""
     return tuple(Host(name, -(-ranks // len(names))) for name in names)
 
 

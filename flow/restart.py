@@ -19,8 +19,8 @@ class RestartRule:
     """What a task of a resumed run goes back to."""
 
     how: RestartHow
-    """``files``: a checkpoint that it wrote. ``points``: what it told of (`wilkins.transport.points`). ``each-step``:
-    it keeps no state between steps, and goes on with the one after the last that it finished."""
+    """``files``: a checkpoint that it wrote. ``points``: one that it reported (`wilkins.transport.points`).
+    ``each-step``: it keeps no state between steps, and goes on with the one after the last that it finished."""
     files: str = ""
     """``files``: the pattern of its checkpoints, as that of a port."""
     keep: int = KEEP

@@ -120,7 +120,8 @@ class _Source:
     """Ranks that have come to create, by iteration."""
     closed: int = 0
     """Ranks that have closed the present step."""
-    resting: bool = False
+    unpublished: bool = False
+    """A step is closed and not yet published."""
     sleepers: list[_Rank] = field(default_factory=list)
     ended: bool = False
 
@@ -373,7 +374,7 @@ class _Simulation:
         pattern = source.port.pattern
         if arrived == source.ranks:
             self.wake(source.sleepers)
-            if source.resting:
+            if source.unpublished:
                 self.publish(source)
         while source.created[iteration] < source.ranks:
             yield _Sleep("moving", pattern, source.sleepers, lambda: [source.writer])
@@ -387,12 +388,12 @@ class _Simulation:
         if source.closed < source.ranks:
             return False
         source.closed = 0
-        source.resting = source.port.publish_at_next
-        return not source.resting
+        source.unpublished = source.port.publish_at_next
+        return not source.unpublished
 
     def publish(self, source: _Source, origin: _Step | None = None) -> None:
         """Let readers have the step. `origin`: what became of it on the host from which it came."""
-        source.resting = False
+        source.unpublished = False
         step = _Step(self.now, self.published)
         if origin is not None:
             step.openings, step.dropped_for = origin.openings, origin.dropped_for
@@ -416,7 +417,7 @@ class _Simulation:
             return
         self.ends[rank.task] = self.now
         for source in (source for ports in self.outlets[rank.task] for source in ports):
-            if source.resting:
+            if source.unpublished:
                 self.publish(source)
             source.ended = True
             for inlet, queue in source.channels:

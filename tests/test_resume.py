@@ -232,7 +232,7 @@ def test_a_reader_that_lags_behind_all_checkpoints(tmp_path: Path) -> None:
     sums = SUMS.replace("if len(seen) % 3 == 0", "if len(seen) == 3")
     done = killed_and_resumed(tmp_path, workflow, sums, 17)
     assert re.search(
-        r"simulation begins anew: sums has had 3 of u\*\.h5, and the oldest that could be gone on from, \S+, comes "
+        r"simulation begins anew: sums has read 3 of u\*\.h5, and the oldest that could be gone on from, \S+, comes "
         r"after \d+; `keep:` says how many are kept",
         done.out,
     ), done.out

@@ -27,14 +27,14 @@ class _Rank:
     before: list[tuple[dict[Joined, int], dict[Stream, int]]] = field(default_factory=list)
     """What it had consumed and published before each step, and after each good end."""
     left: dict[Joined, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Steps that it has not had, though later ones."""
+    """Steps that it has skipped for later ones, and may still read."""
     opened: dict[int, list[tuple[Joined, int, bool] | None]] = field(default_factory=lambda: defaultdict(list))
-    """By in-port: the steps in the order in which it opened them, each with its number, and whether the rank had had
+    """By in-port: the steps in the order in which it opened them, each with its number, and whether the rank had read
     all before it then; None: from whom is unclear."""
 
     @property
     def is_even(self) -> bool:
-        """Whether it has had all steps up to some of each stream, so that one number for each says which."""
+        """Whether it has read each stream without gaps: one number per stream then says how far."""
         return not any(self.left.values())
 
 
@@ -54,14 +54,14 @@ class _Task:
     again: int = 0
     """How many of a rank's `before` came before its last start."""
     ended_badly: bool = False
-    """Its last program has ended, and nothing has told that this was its end."""
+    """Its last program has ended, and no event says that the task has."""
     done: bool = False
     spoiled: bool = False
-    """It ended when a producer of its had failed: more may come for it."""
+    """It ended after one of its producers had failed: more steps may come for it."""
 
 
 class _Order:
-    """The order in which a task opened the steps of an in-port, as far as all its ranks had the same ones."""
+    """The order in which a task opened the steps of an in-port, as far as all its ranks read the same ones."""
 
     def __init__(self, first: Mapping[Joined, int], steps: Sequence[tuple[Joined, int, bool]]) -> None:
         self._first = first
@@ -71,9 +71,9 @@ class _Order:
         self._reached = dict(first)
 
     def reached(self, count: int) -> dict[Joined, int] | None:
-        """How far it was on each stream after so many steps; None: that cannot be, or not be told.
+        """How far it was on each stream after `count` steps; None: impossible or unknown.
 
-        Asked for growing counts, each step is looked at once.
+        For growing counts, each step is looked at once.
         """
         if not 0 <= count <= len(self._steps):
             return None
@@ -86,7 +86,7 @@ class _Order:
 
 
 class History:
-    """What the events of one run tell of its tasks."""
+    """The restart points of a run's tasks, by the run's events."""
 
     def __init__(self, plan: Plan, events: Iterable[Event]) -> None:
         self._plan = plan
@@ -108,10 +108,10 @@ class History:
         self.published: dict[Stream, int] = {}
         self.files: dict[int, int] = {}
         """By inode: the task that has written the file last that has the number."""
-        self._resting: dict[Stream, set[str]] = defaultdict(set)
+        self._unpublished: dict[Stream, set[str]] = defaultdict(set)
         """Names of files that wait for the program's next one, or for more closes, before they are steps."""
         self._most: dict[Stream, int] = {}
-        """The most that was ever published of streams whose files may rest."""
+        """The most that was ever published of streams whose closed files may stay unpublished."""
         self._begins: dict[Stream, int] = {}
         for port in plan.ports:
             for rank, begin in enumerate(port.begins):
@@ -135,12 +135,12 @@ class History:
                 self._note(event, self._number[event.task])
 
     def points_of(
-        self, task: TaskPlan, told: Sequence[Point], kept: Mapping[tuple[Stream, int], str]
+        self, task: TaskPlan, reported: Sequence[Point], kept: Mapping[tuple[Stream, int], str]
     ) -> list[RestartPoint]:
         """The points of this run, the oldest first.
 
         Args:
-            told: what the task has told.
+            reported: the points that the task has reported.
             kept: files of the task that others have taken to storage, by stream and number.
         """
         state = self._tasks[task.index]
@@ -151,16 +151,16 @@ class History:
             found.sort(key=lambda point: sum(point.position.published.values()))
         elif how == "each-step":
             found = self._steps(task, state, each=True)
-        elif told:
-            found = [point for one in told if (point := self._told(task, one))]
+        elif reported:
+            found = [point for one in reported if (point := self._reported(task, one))]
         elif how is None:
             found = self._steps(task, state, each=False)
         if state.done and not state.spoiled:
             found.append(self._point("ended", {}, self._own(task)))
         return [] if state.unclear and how == "files" else found
 
-    def had(self, task: TaskPlan) -> dict[Joined, int]:
-        """By stream: one past the last step that a rank of the task has had."""
+    def consumed(self, task: TaskPlan) -> dict[Joined, int]:
+        """By stream: one past the last step that a rank of the task has read."""
         far: dict[Joined, int] = {}
         for rank in self._tasks[task.index].ranks.values():
             for joined, count in rank.consumed.items():
@@ -190,15 +190,15 @@ class History:
         state = self._tasks[task]
         match event.event:
             case "start":
-                for stream in [one for one in self._resting if self._plan.ports[one[0]].task == task]:
-                    self._resting[stream].clear()
+                for stream in [one for one in self._unpublished if self._plan.ports[one[0]].task == task]:
+                    self._unpublished[stream].clear()
                 state.opened = 0
                 state.ended_badly = False
                 state.again = max((len(rank.before) for rank in state.ranks.values()), default=0)
             case "create":
                 port = self._ports.get((task, "out", event.pattern))
-                if port is not None and self._plan.ports[port].publish.rests:
-                    self._resting[port, event.rank].add(event.name)
+                if port is not None and self._plan.ports[port].publish.defers:
+                    self._unpublished[port, event.rank].add(event.name)
             case "publish" | "remake":
                 self._publish(event, task)
             case "back":
@@ -239,11 +239,11 @@ class History:
         if port is None:
             return
         stream = port, event.rank
-        if stream in self._resting:
-            self._resting[stream].discard(event.name)
+        if stream in self._unpublished:
+            self._unpublished[stream].discard(event.name)
             self._most[stream] = max(self._most.get(stream, 0), event.sequence + 1)
         if event.sequence < self.published.get(stream, 0):
-            return  # told twice: a process was killed as it published, and another one has done what was left
+            return  # recorded twice: a process was killed while it published, and another one has finished that
         self._count(task, stream, event.sequence + 1)
         if event.event == "publish":  # and not made again
             self._names[stream].append(event.name)
@@ -286,7 +286,7 @@ class History:
                 rank.left[joined].add(earlier)
 
     def _lose(self, event: Event, task: int) -> None:
-        """A step is not for the task any more."""
+        """Notes that a step is not for the task any more."""
         port = self._ports.get((task, "in", event.pattern))
         if port is None:
             return
@@ -346,16 +346,16 @@ class History:
                 state.unclear = (
                     f"rank {rank} wrote its checkpoints, and the ranks that read have read different steps then"
                 )
-        # What rests now is complete for the program: started from here, it does not make it again.
-        for stream, names in self._resting.items():
+        # A closed, unpublished file is complete for the program: started from here, it does not write it again.
+        for stream, names in self._unpublished.items():
             if names and self._plan.ports[stream[0]].task == task:
                 own[stream] = own.get(stream, 0) + len(names)
         return self._point("file", dict(consumed or {}), {**own, **more})
 
     def _holds(self, point: RestartPoint) -> bool:
-        """Whether all that rested when a checkpoint was written has been published since, and was not lost."""
+        """Whether all files that were unpublished when a checkpoint was written have been published since."""
         published = point.position.published
-        return all(published.get(stream, 0) <= self._most.get(stream, 0) for stream in self._resting)
+        return all(published.get(stream, 0) <= self._most.get(stream, 0) for stream in self._unpublished)
 
     def _own(self, task: TaskPlan) -> dict[Stream, int]:
         return dict(self._tasks[task.index].published)
@@ -384,22 +384,22 @@ class History:
                 published |= {stream: n for stream, n in rank.before[place][1].items() if stream[1] == number}
         return self._point("step", consumed, published)
 
-    def _told(self, task: TaskPlan, told: Point) -> RestartPoint | None:
+    def _reported(self, task: TaskPlan, reported: Point) -> RestartPoint | None:
         consumed: dict[Joined, int] = {}
         published: dict[Stream, int] = {}
         for port in self._of_task[task.index]:
             if port.mode == "plain":
                 continue
-            if port.direction == "in" and port.pattern in told.opened:
-                reached = self._told_opened(task, port, told.opened[port.pattern])
+            if port.direction == "in" and port.pattern in reported.opened:
+                reached = self._reported_opened(task, port, reported.opened[port.pattern])
                 if reached is None:
                     return None
                 consumed |= reached
                 continue
-            count = (told.consumed if port.direction == "in" else told.published).get(port.pattern, 0)
+            count = (reported.consumed if port.direction == "in" else reported.published).get(port.pattern, 0)
             if not count:
                 continue
-            found = self._told_out(port, count) if port.direction == "out" else self._told_in(port, count)
+            found = self._reported_out(port, count) if port.direction == "out" else self._reported_in(port, count)
             if found is None:  # one number cannot say how far it was with several
                 return None
             place, stream = found
@@ -408,24 +408,24 @@ class History:
             else:
                 consumed[place, stream] = count
         point = self._point("told", consumed, published)
-        return RestartPoint("told", point.position, point.offered, told.file, 0, points.line(told))
+        return RestartPoint("told", point.position, point.offered, reported.file, 0, points.line(reported))
 
-    def _told_out(self, port: PortPlan, count: int) -> tuple[None, Stream] | None:
-        """Of which stream a task has told that it had published so much; None if that cannot be, or not be told."""
+    def _reported_out(self, port: PortPlan, count: int) -> tuple[None, Stream] | None:
+        """The stream of which a task reports `count` published steps; None: impossible or unclear."""
         streams = [stream for stream in self._tasks[port.task].published if stream[0] == port.index]
-        # What was told before this run stands in its own record.
+        # Points of earlier runs are in those runs' own records.
         if len(streams) != 1 or not self._begins.get(streams[0], 0) <= count <= self.published[streams[0]]:
             return None
         return None, streams[0]
 
-    def _told_in(self, port: PortPlan, count: int) -> tuple[int, Stream] | None:
-        """On which channel, and of which stream, a task has told that it had consumed so much; None as above."""
+    def _reported_in(self, port: PortPlan, count: int) -> tuple[int, Stream] | None:
+        """The channel and the stream of which a task reports `count` consumed steps; None as above."""
         found: dict[Joined, int] = {}
         for place in self._into[port.index]:
             channel = self._plan.channels[place]
             for rank in range(self._plan.tasks[self._plan.ports[channel.outport].task].nprocs):
                 stream = channel.outport, rank
-                # It may have had more, before this run, than is made again by now.
+                # Before this run, it may have read more than has been made again by now.
                 most = max(self.published.get(stream, 0), channel.rests[rank][0] if channel.rests else 0)
                 if most:
                     found[place, stream] = most
@@ -433,8 +433,8 @@ class History:
             return None
         return next(iter(found))
 
-    def _told_opened(self, task: TaskPlan, port: PortPlan, count: int) -> dict[Joined, int] | None:
-        """How far a task was on each stream of an in-port when it had opened so many steps of it; None as above."""
+    def _reported_opened(self, task: TaskPlan, port: PortPlan, count: int) -> dict[Joined, int] | None:
+        """How far a task was on each stream of an in-port after opening `count` of its steps; None as above."""
         line = task.resumed.env.get(points.CHOSEN) if task.resumed else None
         now = count - (points.parsed(line).opened.get(port.pattern, 0) if line else 0)
         order = self._orders.get(port.index)

@@ -25,7 +25,7 @@ def go_back(whole: Plan, run: RunDirectory, part: Part | None, trace: Path, task
 
     A task that reads nothing goes back to its newest restart point, or to its beginning, and what it has published
     since is made again for nobody. A task that reads steps goes on with the next one, or, `again`, with the one that it
-    had opened last; if it has restart points, only from one at which it had had all that it has had by now, since
+    had opened last; if it has restart points, only from one at which it had read all that it has read by now, since
     earlier steps are gone.
 
     Args:
@@ -33,7 +33,7 @@ def go_back(whole: Plan, run: RunDirectory, part: Part | None, trace: Path, task
         trace: what has happened on its host.
 
     Raises:
-        CannotGoBackError: it has no such point, or how far it was cannot be told.
+        CannotGoBackError: it has no such point, or its progress is unknown.
     """
     plan = part.plan if part else whole
     task = plan.tasks[task.index]  # as at its first start: that is what the events begin with
@@ -58,17 +58,19 @@ def go_back(whole: Plan, run: RunDirectory, part: Part | None, trace: Path, task
     before, runs, _ = before_of(run.path, whole)
     earlier = before[part.tasks[task.index] if part else task.index]
     earlier = [_here(whole, part, point) for point in earlier] if part else earlier
-    told = [points.read(run.points_path(one.name)) for one in plan.tasks]
+    reported = [points.read(run.points_path(one.name)) for one in plan.tasks]
     known = [point for point in earlier if point.inode not in history.files]
-    known += history.points_of(task, told[task.index], kept_files(plan, told, history))
+    known += history.points_of(task, reported[task.index], kept_files(plan, reported, history))
     usable = [
         point for point in known if point.how in ("told", "file") and not missing(task, point, [str(run.path), *runs])
     ]
     has_state = task.restart is not None or (whole.can_resume and started_ready_made(task))
     if reads and not known and not has_state:
         return Back("with the next step")
-    had = history.had(task)
-    point = next((one for one in reversed(usable) if all(_far(one, joined) >= n for joined, n in had.items())), None)
+    consumed = history.consumed(task)
+    point = next(
+        (one for one in reversed(usable) if all(_far(one, joined) >= n for joined, n in consumed.items())), None
+    )
     if point is None:
         if reads:
             raise CannotGoBackError(_behind(task, usable))

@@ -20,7 +20,7 @@ class RestartPoint:
     """One of the points of a task."""
 
     how: Literal["start", "told", "file", "step", "ended"]
-    """The beginning; a state that the task has told of; a checkpoint file; between two steps; the task's end."""
+    """The beginning; a state that the task has reported; a checkpoint file; between two steps; the task's end."""
     position: Position[Stream] = field(default_factory=lambda: Position({}, {}))
     offered: Mapping[Joined, int] = field(default_factory=dict)
     """By channel and stream that begins here: how many steps of lower numbers had names for the channel's in-port."""
@@ -28,7 +28,7 @@ class RestartPoint:
     inode: int = 0
     """Of a file that the program has written to disk itself."""
     line: str = ""
-    """What the task has told, as it is given back to it."""
+    """The line that the task has reported, as it gets it back."""
 
     @property
     def shown(self) -> str:

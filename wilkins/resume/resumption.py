@@ -29,10 +29,10 @@ from wilkins.transport import points
 from wilkins.transport.points import CHOSEN, Point
 
 RESTART = "WILKINS_RESTART"
-"""Tells a resumed program its checkpoint."""
+"""Names its checkpoint to a resumed program."""
 
 _ALL = 2**62
-"""Steps that a task has had which asks for no more."""
+"""Steps that a task has consumed which needs no more."""
 
 _BEGINNING = RestartPoint("start")
 
@@ -56,15 +56,15 @@ def resume(
         how = "alone, without an mpiexec" if plan.launch == "alone" else f"with an mpiexec -n {plan.total_ranks}"
         raise UsageError(f"--resume {folder}: the run was launched {how}; launch this one like it")
     history = History(plan, old.events)
-    told = [points.read(RunDirectory(old.path).points_path(task.name)) for task in plan.tasks]
-    kept = kept_files(plan, told, history)
+    reported = [points.read(RunDirectory(old.path).points_path(task.name)) for task in plan.tasks]
+    kept = kept_files(plan, reported, history)
     found: list[list[RestartPoint]] = []
     notes: list[str] = []
     if _changed(plan):
         notes.append(f"note: {plan.source} has changed since; the run goes on as it was planned")
     for task in plan.tasks:
         before = [point for point in old.before[task.index] if point.inode not in history.files]
-        found.append([_BEGINNING, *before, *history.points_of(task, told[task.index], kept)])
+        found.append([_BEGINNING, *before, *history.points_of(task, reported[task.index], kept)])
         if task.restart and (why := history.unclear(task)):
             notes.append(f"{task.name}: its checkpoints cannot be used: {why}")
     joints = _joints(plan, found, history)
@@ -88,9 +88,9 @@ def resume(
         ],
         "loops": loops,
     }
-    told_text = "\n".join([f"goes on with {old.path}", _table(plan, chosen), *notes])
+    summary = "\n".join([f"goes on with {old.path}", _table(plan, chosen), *notes])
     left = _plan(old, chosen, loops)
-    return Planned(placed_again(left, plan.hosts if hosts is None else hosts, moved or {}), data, told_text)
+    return Planned(placed_again(left, plan.hosts if hosts is None else hosts, moved or {}), data, summary)
 
 
 def _changed(plan: Plan) -> bool:
@@ -123,7 +123,7 @@ def _position(point: RestartPoint, joints: Sequence[Joint[Stream]]) -> Position[
     return Position({(joint.channel, joint.stream): _ALL for joint in joints}, point.position.published)
 
 
-def kept_files(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict[tuple[Stream, int], str]:
+def kept_files(plan: Plan, reported: Sequence[Sequence[Point]], history: History) -> dict[tuple[Stream, int], str]:
     """Files that tasks have taken from memory to storage, by stream and number."""
     found: dict[tuple[Stream, int], str] = {}
     for task in plan.tasks:
@@ -134,7 +134,7 @@ def kept_files(plan: Plan, told: Sequence[Sequence[Point]], history: History) ->
             streams = [stream for stream in history.published if stream[0] == channel.outport]
             if inport.task != task.index or len(streams) != 1:
                 continue
-            for point in told[task.index]:
+            for point in reported[task.index]:
                 if point.file and point.consumed.get(inport.pattern):
                     found[streams[0], point.consumed[inport.pattern] - 1] = os.path.abspath(task.cwd / point.file)  # noqa: PTH100 - links stay
     return found
@@ -156,18 +156,18 @@ def _begun_anew(
             continue
         for joint in joints:
             reader = plan.tasks[joint.consumer]
-            had = _position(found[reader.index][cut[reader.index]], joints).consumed.get(
+            consumed = _position(found[reader.index][cut[reader.index]], joints).consumed.get(
                 (joint.channel, joint.stream), 0
             )
             made = oldest.position.published.get(joint.stream, 0)
-            if joint.producer == task.index and made > had:
+            if joint.producer == task.index and made > consumed:
                 pattern = plan.ports[joint.stream[0]].pattern
                 why = (
-                    f"{reader.name} has had {had} of {pattern}, and the oldest that could be gone on from, "
+                    f"{reader.name} has read {consumed} of {pattern}, and the oldest that could be gone on from, "
                     f"{oldest.shown}, comes after {made}; `keep:` says how many are kept"
                 )
                 notes.append(
-                    f"{task.name} begins anew: {why if had else f'{reader.name} needs all of {pattern} again'}"
+                    f"{task.name} begins anew: {why if consumed else f'{reader.name} needs all of {pattern} again'}"
                 )
                 break
     return notes
@@ -223,7 +223,7 @@ def _plan(old: OldRun, chosen: Sequence[RestartPoint], loops: Sequence[bool]) ->
 
 def _task(task: TaskPlan, point: RestartPoint, old: OldRun, loops: bool) -> TaskPlan:
     resumed = started_from(task, point, old.runs, loops)
-    # The ranks of an ended task only stand by in one MPI job.
+    # In one MPI job, the ranks of an ended task are idle.
     kind = "plain" if resumed.ended and old.plan.launch == "one-job" else task.kind
     return replace(task, resumed=resumed, kind=kind)
 

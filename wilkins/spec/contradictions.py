@@ -61,7 +61,7 @@ def of_failure(task: Task) -> Iterator[tuple[Position, str]]:
             )
     again = task.on_failure == "restart" or (task.restart is not None and task.restart.how == "each-step")
     for port in task.outports if again and task.inports else ():
-        if port.rule.rests:
+        if port.rule.defers:
             yield (
                 port.where.of("publish"),
                 f"{task.label}, outport {port.filename!r}: with 'publish: {port.rule}' a file waits after its "
