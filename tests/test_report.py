@@ -25,7 +25,7 @@ from wilkins.flow.trace import Event, line
 from wilkins.plan import planfile
 from wilkins.plan.planner import plan_file
 from wilkins.report.draw.svg import ACTIVITIES
-from wilkins.report.page.advice import Share, crowded, shares, told
+from wilkins.report.page.advice import Share, advise, crowded, shares
 from wilkins.report.page.page import page_of, records_of
 from wilkins.report.page.value import value_of
 from wilkins.report.runs import events_of_run, timeline_of_run
@@ -211,7 +211,7 @@ def test_shares_are_those_of_the_ranks() -> None:
     ],
 )
 def test_where_the_time_went_in_words(found: list[Share], summary: dict[str, Any], words: str) -> None:
-    assert words in " ".join(told(found, [("sim", "look")], summary))
+    assert words in " ".join(advise(found, [("sim", "look")], summary))
 
 
 def test_more_ranks_than_cores() -> None:

@@ -256,7 +256,7 @@ def _doctor(parsed: argparse.Namespace) -> int:
         found = [one for facts in programs.of_workflow(Path(parsed.program)) for one in meaning.of_program(facts)]
     else:
         found = meaning.of_program(programs.of_words(parsed.program))
-    streams.show(show.as_json(found) if parsed.json else show.told(found))
+    streams.show(show.as_json(found) if parsed.json else show.as_text(found))
     return WilkinsError.exit_code if any(one.level == "wrong" for one in found) else 0
 
 
@@ -275,7 +275,7 @@ def _plan(parsed: argparse.Namespace) -> int:
     from wilkins.plan.graph import wire
     from wilkins.plan.placing import placed
     from wilkins.plan.planner import make_plan
-    from wilkins.report.shared_memory import footprints, told, warnings
+    from wilkins.report.shared_memory import footprints, total_line, warnings
     from wilkins.report.show import plan_table
     from wilkins.spec.load import load
 
@@ -288,7 +288,7 @@ def _plan(parsed: argparse.Namespace) -> int:
     sizes = {str(task.name): task.model.size for task in document.workflow.tasks if task.model}
     streams.show(plan_table(plan, sizes))
     found, unknown = footprints(document, wiring)
-    if text := told(found, unknown):
+    if text := total_line(found, unknown):
         streams.show(f"\n{text}")
     for warning in warnings(found, None) if plan.hosts else warnings(found):
         streams.tell(warning)

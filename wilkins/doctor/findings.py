@@ -99,7 +99,7 @@ def _mpis(mpis: tuple[Mpi, ...]) -> Iterator[Finding]:
 
 
 def of_program(facts: ProgramFacts) -> list[Finding]:
-    """Whether the layer reaches a program, and what can be told of its files."""
+    """Whether the layer reaches a program, and what is known of its files."""
     about = facts.name
     if facts.problem:
         what, _, cure = facts.problem.partition("; ")

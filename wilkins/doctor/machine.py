@@ -107,7 +107,7 @@ def _cpu_limit() -> float | None:
 
 
 def _asked(mpi: Mpi) -> Mpi:
-    """The same with what a process that initialises it is told."""
+    """The same with the version and thread level that it reports to a process which initialises it."""
     command = [sys.executable, "-c", _ASK, str(mpi.library)]
     environment = without_mpi_job(os.environ)
     try:

@@ -11,7 +11,7 @@ from wilkins.doctor.findings import Finding
 _WIDTH = 100
 
 
-def told(findings: Sequence[Finding]) -> str:
+def as_text(findings: Sequence[Finding]) -> str:
     """A line for each finding, and its cure below it."""
     import textwrap
 

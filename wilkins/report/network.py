@@ -81,8 +81,8 @@ def on_hosts(model: Model, document: Document, hosts: Sequence[Host], joined: Se
     return replace(model, tasks=tuple(tasks), hosts=tuple(joined))
 
 
-def told(timeline: Timeline) -> str:
-    """What would cross, and what the run would be bound by."""
+def traffic(timeline: Timeline) -> str:
+    """The transfers between hosts, and the resource that would bound the run."""
     crossed = [
         Crossing(
             producer=one.task,

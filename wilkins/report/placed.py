@@ -79,7 +79,7 @@ def _bytes(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) -
 def job_lines(plan: Plan) -> str:
     """What starts the plan as one MPI job, each rank on its host; empty if that is refused, or too long for a line.
 
-    Open MPI's `mpirun` puts ranks in the order of hosts only if it is told hosts one by one, and so does `srun`.
+    Open MPI's `mpirun` puts ranks in the order of hosts only if hosts are listed one by one, and so does `srun`.
     """
     runs = [(host, sum(count for _, count in some)) for host, some in groupby(_shares(plan), lambda share: share[0])]
     if plan.total_ranks > _MOST_RANKS or any(map(_is_refused, plan.tasks)):

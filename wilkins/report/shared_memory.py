@@ -135,8 +135,8 @@ def written(events: Sequence[Event]) -> dict[Port, Written]:
     return {port: Written(len(ranks[port]), sizes[port]) for port in ranks}
 
 
-def told(found: Sequence[Footprint], unknown: int) -> str:
-    """A line on how much it is; empty if nothing is known."""
+def total_line(found: Sequence[Footprint], unknown: int) -> str:
+    """A line with the sum of all footprints; empty if nothing is known."""
     if not found:
         return ""
     without = f", without {count_of(unknown, 'port')} of which no size is known" if unknown else ""

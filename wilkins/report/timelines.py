@@ -11,12 +11,11 @@ from wilkins.flow.recorded import computing_times, steps_written, without_start
 from wilkins.flow.simulation import simulate as simulate_model
 from wilkins.flow.timeline import Blocked
 from wilkins.plan.graph import wire
-from wilkins.report.network import network, on_hosts
-from wilkins.report.network import told as crossed
+from wilkins.report.network import network, on_hosts, traffic
 from wilkins.report.pictures import output_timelines
 from wilkins.report.predict import model_of
 from wilkins.report.runs import account_of_run, events_of_run, timeline_of, timeline_of_run
-from wilkins.report.shared_memory import footprints, told, warnings, written
+from wilkins.report.shared_memory import footprints, total_line, warnings, written
 from wilkins.spec.load import load
 from wilkins.terminal import streams
 
@@ -40,7 +39,7 @@ def simulate(
     latency: Sequence[str] = (),
     bandwidth: Sequence[str] = (),
 ) -> int:
-    """Predict the timeline of a workflow and put it out; tell how much shared memory its steps take at most.
+    """Predict the timeline of a workflow and put it out, with the shared memory that its steps take at most.
 
     Args:
         rate: bytes per second that a rank copies.
@@ -72,7 +71,7 @@ def simulate(
         panels.append((f"{document.workflow.name}, run {run}", without_start(timeline_of_run(run))))
     output_timelines(panels, file_format, target)
     if target is None and file_format == "text":
-        for text in (crossed(timeline) if hosts else "", told(found, unknown)):
+        for text in (traffic(timeline) if hosts else "", total_line(found, unknown)):
             if text:
                 streams.show(f"\n{text}")
     for warning in warnings(found, None) if hosts else warnings(found):

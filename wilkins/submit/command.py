@@ -37,11 +37,11 @@ def submit(plan: Plan, job: JobRequest, given: str | None, run: Path | None, *, 
         return
     if lacks:
         raise UsageError(lacks)
-    streams.show(told(plan, job, scheduler, batch.submit(job, scheduler), run))
+    streams.show(confirmation(plan, job, scheduler, batch.submit(job, scheduler), run))
 
 
-def told(plan: Plan, job: JobRequest, scheduler: Scheduler, number: str, run: Path | None) -> str:
-    """What the user is told of a job that was submitted."""
+def confirmation(plan: Plan, job: JobRequest, scheduler: Scheduler, number: str, run: Path | None) -> str:
+    """The message about a job that was submitted."""
     rows = [
         ("output", str(job.output / f"{number}.out")),
         ("state", f"{scheduler.state} {number}"),

@@ -9,10 +9,10 @@ from wilkins.errors import UsageError
 from wilkins.submit.request import JobRequest
 
 _NOTICE = 60
-"""Seconds before the end of its time at which a job is told."""
+"""Seconds before the end of its time at which a job gets a signal."""
 
 _EARLY = 1
-"""Minutes by which Slurm may tell it too early."""
+"""Minutes by which Slurm may send it too early."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def listed() -> str:
     return "\n".join(lines)
 
 
-def _told_in(word: str, pages: dict[str, Path]) -> list[str]:
+def _explained_in(word: str, pages: dict[str, Path]) -> list[str]:
     """The pages that say most of a key, an option or a command: three at most."""
     word = re.escape(word)
     counts = {
@@ -62,8 +62,8 @@ def shown(topic: str) -> str:
     """
     pages = topics()
     if topic not in pages:
-        if told := _told_in(topic, pages):
-            raise UsageError(f"there is no page {topic!r}; it is explained in {' and '.join(told)}")
+        if found := _explained_in(topic, pages):
+            raise UsageError(f"there is no page {topic!r}; it is explained in {' and '.join(found)}")
         near = difflib.get_close_matches(topic, pages, n=3, cutoff=0.5)
         near += [name for name, path in pages.items() if topic.lower() in _title(path).lower() and name not in near]
         meant = f"did you mean {' or '.join(near)}?" if near else "wilkins help, by itself, lists all"

@@ -34,7 +34,7 @@ def report(error: Exception) -> int:
         where = f"{error.filename}: " if error.filename else ""
         streams.tell(f"wilkins: error: {where}cannot go on: {error.strerror}; {cure(error)}")
         return ResourceError.exit_code
-    told = f"{type(error).__name__}: {error}".rstrip(": ")
+    message = f"{type(error).__name__}: {error}".rstrip(": ")
     how = "" if _wanted else "; the same command with --debug shows where"
-    streams.tell(f"wilkins: error: this is a fault of Wilkins, please report it: {told}{how}")
+    streams.tell(f"wilkins: error: this is a fault of Wilkins, please report it: {message}{how}")
     return WilkinsError.exit_code

@@ -19,7 +19,7 @@ _ROW, _ROWS = 24.5, 864.0
 _BAR = 0.62
 """Height of a bar, of a row's 1."""
 _GAP = 0.5
-"""Between segments that are wide enough to be told apart."""
+"""Between segments that are wide enough to be distinct."""
 _MOST_LINES = 400
 """Lines between publications and opens, beyond which they would only be a haze."""
 _APART = 12.0
@@ -127,7 +127,7 @@ def _bars(timeline: Timeline, x: _X, end: float, row: float) -> Iterator[str]:
 def _pieces(rank: RankTimeline, x: _X, end: float) -> Iterator[tuple[Activity, float, float, float, float]]:
     """What is drawn of a rank: activities, from where to where, and between which parts of the bar's height.
 
-    They are its segments; if there are too many to be told apart, those of a point share it from top to bottom.
+    They are its segments; if there are more than points, those of a point share it from top to bottom.
     """
     points = round(x(end) - x(0))
     if len(rank.segments) <= points:

@@ -12,10 +12,10 @@ from wilkins.terminal.tables import duration, size
 from wilkins.terminal.wording import listed
 
 _MUCH = 0.25
-"""Share of a task's time from which on something is told."""
+"""Share of a task's time from which on it is worth advice."""
 _BUSY = 0.6
 """Share of its time that a task computes which sets the pace of others."""
-_MOST_TOLD = 8
+_MOST_ADVICE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def _share(task: TaskTimeline) -> Share | None:
     return Share(task.name, whole / len(task.ranks), parts, max(waits, key=lambda one: waits[one], default=""))
 
 
-def told(found: Sequence[Share], joins: Sequence[tuple[str, str]], summary: Mapping[str, Any]) -> list[str]:
+def advise(found: Sequence[Share], joins: Sequence[tuple[str, str]], summary: Mapping[str, Any]) -> list[str]:
     """What a reader should know first, a sentence or two each.
 
     Args:
@@ -58,7 +58,7 @@ def told(found: Sequence[Share], joins: Sequence[tuple[str, str]], summary: Mapp
         summary: of the run, as ``summary.json`` has it; empty of one that goes on or was killed.
     """
     messages = [*_pace(found, joins), *_starts(found), *_moves(found), *_steps(summary), *_failures(summary)]
-    return messages[:_MOST_TOLD] or ["No task waited for another, or for its start, for much of its time."]
+    return messages[:_MOST_ADVICE] or ["No task waited for another, or for its start, for much of its time."]
 
 
 def crowded(ranks: Mapping[str, int], cores: int) -> list[str]:

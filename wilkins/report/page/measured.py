@@ -76,7 +76,7 @@ def _facts(
     sizes: Mapping[str, float],
     waits: _Waits,
 ) -> Iterator[str]:
-    """What went along channels (writer, reader, their patterns), and who waited; a port's waits are told only once."""
+    """What went along channels (writer, reader, their patterns), and who waited; a port's waits are reported once."""
     read, moved = 0, 0.0
     for_data, for_room = 0.0, 0.0
     for writer, reader, written, wanted in channels:

@@ -93,13 +93,13 @@
   const gutter = () => Math.min(190, Math.max(70, canvas.clientWidth * 0.16));
   const seconds = (ticks) => ticks * data.tick;
 
-  function told(span) {
+  function durationText(span) {
     if (span >= 120) return Math.floor(span / 60) + " min " + (span % 60).toFixed(0) + " s";
     if (span >= 1 || !span) return Number(span.toPrecision(4)) + " s";
     return span >= 1e-3 ? Number((span * 1e3).toPrecision(4)) + " ms" : Number((span * 1e6).toPrecision(4)) + " µs";
   }
 
-  function bytesTold(count) {
+  function bytesText(count) {
     for (const unit of ["B", "kB", "MB", "GB"]) {
       if (count < 1000) return Number(count.toPrecision(3)) + " " + unit;
       count /= 1000;
@@ -263,7 +263,7 @@
       const line = lines.get(key), bin = Math.min(bins - 1, Math.floor(((steps.time[step] - view.from) / (view.to - view.from)) * bins));
       line.values[bin] += (asBytes ? Math.max(0, steps.bytes[step]) : 1) / lasting;
     }
-    drawLines(element("rates"), element("rates-keys"), most([...lines.values()]), asBytes ? (rate) => bytesTold(rate) + "/s" : (rate) => Number(rate.toPrecision(3)) + "/s");
+    drawLines(element("rates"), element("rates-keys"), most([...lines.values()]), asBytes ? (rate) => bytesText(rate) + "/s" : (rate) => Number(rate.toPrecision(3)) + "/s");
   }
 
   function drawQueues() {
@@ -302,7 +302,7 @@
     drawGantt();
     drawRates();
     drawQueues();
-    element("range").textContent = told(seconds(view.from)) + " to " + told(seconds(view.to)) + ".";
+    element("range").textContent = durationText(seconds(view.from)) + " to " + durationText(seconds(view.to)) + ".";
     canvas.dataset.from = seconds(view.from);
     canvas.dataset.to = seconds(view.to);
   }
@@ -350,8 +350,8 @@
     canvas.closest(".plot").scrollTop = Math.max(0, middle(rowOfStep(chosen)) - 120);
   }
   function stepTold(step) {
-    const size = steps.bytes[step] >= 0 ? ", " + bytesTold(steps.bytes[step]) : "";
-    return steps.name[step] + ", step " + steps.number[step] + " of " + data.tasks[steps.task[step]].name + ", at " + told(seconds(steps.time[step])) + size;
+    const size = steps.bytes[step] >= 0 ? ", " + bytesText(steps.bytes[step]) : "";
+    return steps.name[step] + ", step " + steps.number[step] + " of " + data.tasks[steps.task[step]].name + ", at " + durationText(seconds(steps.time[step])) + size;
   }
 
   // What is below the pointer: a step that was published, or what the rank did.
@@ -366,7 +366,7 @@
     const segment = above(row.ends, tick);
     if (segment < row.ends.length && tick >= row.at) {
       const begin = segment ? row.ends[segment - 1] : row.at, port = row.ports[segment];
-      lines.push(row.name + ": " + data.activities[Number(row.kinds[segment])] + (port >= 0 ? ", " + data.patterns[port] : "") + ", " + told(seconds(row.ends[segment] - begin)));
+      lines.push(row.name + ": " + data.activities[Number(row.kinds[segment])] + (port >= 0 ? ", " + data.patterns[port] : "") + ", " + durationText(seconds(row.ends[segment] - begin)));
     }
     if (!lines.length) return;
     note.textContent = lines.join("\n");

@@ -21,7 +21,7 @@ from wilkins.names import text_of
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.report.draw.svg import ACTIVITIES, variables
-from wilkins.report.page.advice import Share, account, crowded, shares, told
+from wilkins.report.page.advice import Share, account, advise, crowded, shares
 from wilkins.report.page.measured import graph_of
 from wilkins.report.page.value import packed, value_of
 from wilkins.report.pictures import output_text
@@ -97,7 +97,7 @@ def page_of(records: Records) -> str:
         (tasks[records.plan.ports[one.outport].task].name, tasks[records.plan.ports[one.inport].task].name)
         for one in records.plan.channels
     ]
-    advice = [*_crowded(records), *told(spent, joins, records.summary)]
+    advice = [*_crowded(records), *advise(spent, joins, records.summary)]
     shape = Template((_HERE / "page.html").read_text(encoding="utf-8"))
     return shape.substitute(
         title=escape(f"{text_of(records.plan.name)}: {records.folder.name}"),

@@ -1,7 +1,7 @@
 """The timeline of a run as a compact value for the page's script: columns of small whole numbers.
 
-Times are in ticks, so many of a second that the run has at most `_TICKS` of them. Segments of a rank touch, so each is
-told by its length; what is told of steps stands in one column for each fact, in the order of publication.
+Times are in ticks; their length is chosen so that the run has at most `_TICKS` of them. Segments of a rank touch, so
+each is stored as its length. Steps have one column for each fact, in the order of publication.
 """
 
 from __future__ import annotations
