@@ -66,9 +66,9 @@ def measure(
             shutil.rmtree(memory_of(Path(scratch) / "checkpoints"), ignore_errors=True)  # a run that failed left it
         if done.returncode:
             raise RuntimeError(f"the run failed:\n{done.stdout}{done.stderr}")
-        told = json.loads(result.read_text())
-    durable = median(told["durable"])
-    return Written(told["files"], median(told["blocked"]), durable, ranks * mib * (1 << 20) / durable)
+        results = json.loads(result.read_text())
+    durable = median(results["durable"])
+    return Written(results["files"], median(results["blocked"]), durable, ranks * mib * (1 << 20) / durable)
 
 
 def report(every: Sequence[int], *, mib: int, steps: int, folder: Path | None) -> None:

@@ -91,16 +91,16 @@ def measure(
         )
         if done.returncode:
             raise RuntimeError(f"the run failed:\n{done.stdout}{done.stderr}")
-        told = json.loads(result.read_text())
-    plain = median(told["plain"])
+        results = json.loads(result.read_text())
+    plain = median(results["plain"])
     return Cost(
-        told["blocked"],
-        [one - plain for one in told["computed"]],
-        told["durable"],
-        [told["cpu"]],
-        [told["wall"]],
-        [told["step"]],
-        told["state"],
+        results["blocked"],
+        [one - plain for one in results["computed"]],
+        results["durable"],
+        [results["cpu"]],
+        [results["wall"]],
+        [results["step"]],
+        results["state"],
     )
 
 

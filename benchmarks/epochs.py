@@ -61,7 +61,7 @@ def write(folder: Path, load: Load) -> None:
 
 
 class Storage:
-    """Makes reads of files as slow as told, in this process and its forks, and counts their bytes."""
+    """Slows reads of files down to a given bandwidth, in this process and its forks, and counts their bytes."""
 
     def __init__(self, mb_per_s: float, latency_ms: float) -> None:
         self._rate = mb_per_s * 1e6

@@ -61,8 +61,8 @@ def measure(
         )
         if done.returncode:
             raise RuntimeError(f"the run failed:\n{done.stdout}{done.stderr}")
-        told = json.loads(result.read_text())
-    return Kept(*(median(told[name]) for name in Kept.__slots__))
+        results = json.loads(result.read_text())
+    return Kept(*(median(results[name]) for name in Kept.__slots__))
 
 
 def report(codes: Sequence[tuple[int, int]], *, mib: int, steps: int, folder: Path | None) -> None:

@@ -46,14 +46,14 @@ def measure(
         RuntimeError: the run failed.
     """
     words = [str(steps), str(step_ms), str(sample_bytes), str(int(background))]
-    told = _told("rehearse.py", ranks, words, 60 + 4 * steps * step_ms / 1000)
+    results = _results("rehearse.py", ranks, words, 60 + 4 * steps * step_ms / 1000)
     return Cost(
-        step_ms=max(one["seconds"] for one in told) / steps * 1e3,
-        wait_share=max(one["wait_seconds"] / one["seconds"] for one in told),
-        longest_wait_ms=max(one["longest_wait"] for one in told) * 1e3,
-        call_ms=max(one["call_seconds"] for one in told) / steps * 1e3,
-        round_ms=max(one["round_seconds"] for one in told) / steps * 1e3,
-        elsewhere=sum(one["drawn_elsewhere"] for one in told) / sum(one["drawn"] for one in told),
+        step_ms=max(one["seconds"] for one in results) / steps * 1e3,
+        wait_share=max(one["wait_seconds"] / one["seconds"] for one in results),
+        longest_wait_ms=max(one["longest_wait"] for one in results) * 1e3,
+        call_ms=max(one["call_seconds"] for one in results) / steps * 1e3,
+        round_ms=max(one["round_seconds"] for one in results) / steps * 1e3,
+        elsewhere=sum(one["drawn_elsewhere"] for one in results) / sum(one["drawn"] for one in results),
     )
 
 
@@ -89,9 +89,9 @@ def learn(
         RuntimeError: the run failed.
     """
     words = [str(rounds), str(steps), str(step_ms), str(sample_bytes), device, kept]
-    told = _told("learn.py", ranks, words, 300 + 60 * rounds * steps * step_ms / 1000)
+    results = _results("learn.py", ranks, words, 300 + 60 * rounds * steps * step_ms / 1000)
     ratios, medians = [], []
-    for one in told:
+    for one in results:
         times = {name: np.reshape(one[name], (rounds, steps)) for name in ("incremental", "larger", "rehearsal")}
         epochs = {name: seconds.sum(1) for name, seconds in times.items()}
         ratios.append([float(np.median(epochs[name] / epochs["incremental"])) for name in ("larger", "rehearsal")])
@@ -100,8 +100,8 @@ def learn(
         incremental_ms=max(medians),
         ratio=max(one[1] for one in ratios),
         ratio_larger=max(one[0] for one in ratios),
-        wait_share=max(one["wait_seconds"] / sum(one["rehearsal"]) for one in told),
-        elsewhere=sum(one["drawn_elsewhere"] for one in told) / sum(one["drawn"] for one in told),
+        wait_share=max(one["wait_seconds"] / sum(one["rehearsal"]) for one in results),
+        elsewhere=sum(one["drawn_elsewhere"] for one in results) / sum(one["drawn"] for one in results),
     )
 
 
@@ -111,8 +111,8 @@ def _mpiexec() -> str:
     return str(own) if own.exists() else "mpiexec"
 
 
-def _told(program: str, ranks: int, words: Sequence[str], limit: float) -> list[dict[str, Any]]:
-    """What each rank of a program tells in a file."""
+def _results(program: str, ranks: int, words: Sequence[str], limit: float) -> list[dict[str, Any]]:
+    """The results that each rank of a program writes to a file."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [_mpiexec(), "-n", str(ranks), sys.executable, str(PROGRAMS / program), *words, folder],

@@ -36,8 +36,8 @@ def seconds_per_step(folder: Path, steps: int, *, resumable: bool) -> tuple[floa
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ran.returncode:
         raise RuntimeError(ran.stdout + ran.stderr)
-    told = [(folder / "wilkins-runs" / "latest" / f"{task}.log").read_text().split() for task in ("writer", "reader")]
-    return float(told[0][-2]), sum(float(words[-1]) for words in told)
+    logs = [(folder / "wilkins-runs" / "latest" / f"{task}.log").read_text().split() for task in ("writer", "reader")]
+    return float(logs[0][-2]), sum(float(words[-1]) for words in logs)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -76,8 +76,8 @@ does not keep them. *Past* is the error on what came before the last step.
 
 ## A source that fades: the past is wrong
 
-The same rod, with sources anywhere in each step, which fade to a fifth over the stream. The model is not told: the same
-inputs have another answer at the end than they had at first. What counts is the error on the last step.
+The same rod, with sources anywhere in each step, which fade to a fifth over the stream. The model cannot see it:
+the same inputs have another answer at the end than they had at first. What counts is the error on the last step.
 
 {fading}
 

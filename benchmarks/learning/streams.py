@@ -109,12 +109,12 @@ def _simulated(seed: int, quick: bool, drift: Drift) -> Iterator[Step]:
 
 
 def moving(seed: int, quick: bool) -> Iterator[Step]:
-    """The source moves along the rod, once in the whole stream. The model is told where it is."""
+    """The source moves along the rod, once in the whole stream. Its position is an input of the model."""
     return _simulated(seed, quick, lambda begin, end: (begin, end, 1.0))
 
 
 def fading(seed: int, quick: bool) -> Iterator[Step]:
-    """The source is anywhere in each step; it fades to a fifth over the stream, which the model is not told."""
+    """The source is anywhere in each step; it fades to a fifth over the stream, which the model cannot see."""
     return _simulated(seed, quick, lambda begin, _: (0.0, 1.0, 0.2**begin))
 
 

@@ -112,7 +112,7 @@ def main() -> None:
                     course.run(steps)
             after = rehearsal.learner.strategy.statistics()
     assert before is not None and after is not None
-    told = {
+    results = {
         "depth": depth,
         "incremental": incremental.seconds,
         "larger": larger.seconds,
@@ -121,7 +121,7 @@ def main() -> None:
         "drawn": after.drawn - before.drawn,
         "drawn_elsewhere": after.drawn_elsewhere - before.drawn_elsewhere,
     }
-    (folder / f"{world.rank}.json").write_text(json.dumps(told))
+    (folder / f"{world.rank}.json").write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -52,12 +52,12 @@ def main() -> None:
         lasted = time.perf_counter() - began
         after = asdict(buffer.statistics())
     assert before is not None
-    told = {
+    results = {
         name: after[name] - getattr(before, name)
         for name in ("wait_seconds", "round_seconds", "drawn", "drawn_elsewhere")
     }
-    told |= {"longest_wait": after["longest_wait"], "seconds": lasted, "call_seconds": calls}
-    (Path(sys.argv[5]) / f"{world.rank}.json").write_text(json.dumps(told))
+    results |= {"longest_wait": after["longest_wait"], "seconds": lasted, "call_seconds": calls}
+    (Path(sys.argv[5]) / f"{world.rank}.json").write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -58,8 +58,8 @@ def _imports(folder: Path) -> float:
         "import sys, wilkins.cli, wilkins.launch.alone, wilkins.plan.planner, wilkins.plan.hosts\n"
         "print(*(name for name in sys.modules if name.partition('.')[0] not in ('wilkins', '__main__')))"
     )
-    told = subprocess.run([python, "-c", lists], capture_output=True, text=True, check=True)
-    words = f"import gc\ngc.set_threshold(50_000)\nimport {', '.join(told.stdout.split())}\ngc.freeze()"
+    modules = subprocess.run([python, "-c", lists], capture_output=True, text=True, check=True)
+    words = f"import gc\ngc.set_threshold(50_000)\nimport {', '.join(modules.stdout.split())}\ngc.freeze()"
     return _timed([[python, "-c", words]], folder)
 
 
@@ -91,8 +91,8 @@ def calls_turn(programs: Mapping[str, str], calls: int, results: Results) -> Non
             folder = Path(place)
             words = command if name == WITHOUT else workflow([task("calls", command, {})], folder)
             run([words], folder)
-            told = folder / "log" if name == WITHOUT else folder / "wilkins-runs" / "latest" / "calls.log"
-            for row, value in zip((CALL_WRITE, CALL_READ), json.loads(told.read_text()), strict=True):
+            calls = folder / "log" if name == WITHOUT else folder / "wilkins-runs" / "latest" / "calls.log"
+            for row, value in zip((CALL_WRITE, CALL_READ), json.loads(calls.read_text()), strict=True):
                 results.add(row, name, value)
 
 

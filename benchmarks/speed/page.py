@@ -54,7 +54,7 @@ What was tried for goals that are not met:
   128 MiB). Huge pages on demand did not mend the first run's (below).
 - *Starting*: 318 ms at first, 178 before data classes shared their methods (`dataclasses` compiles six functions for
   each of 70) and expressions were compiled when they are used. The structures of `msgspec` would take 17 to import
-  (tried). Python took 15 ms to end; told to leave its objects alone, 7. What the launcher imports of Python's modules
+  (tried). Python took 15 ms to end; with `gc.freeze()`, 7. What the launcher imports of Python's modules
   and PyYAML takes 43, its own 24. Consumers in Python waited for the first file of their producer before they imported
   anything, where `PYTHONPATH` is set. Each of 256 tasks looked through the board's records of all, which cost 1.3 ms
   in it; a start and an end rang all bells, 98,304 system calls that woke nobody; and the names of 32 functions of HDF5

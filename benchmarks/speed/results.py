@@ -49,9 +49,9 @@ class Results:
 
     def save(self, path: Path) -> None:
         """Write all as JSON."""
-        told = {"machine": self.machine, "rows": self.rows, "left_out": self.left_out}
+        record = {"machine": self.machine, "rows": self.rows, "left_out": self.left_out}
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def load(path: Path) -> Results:

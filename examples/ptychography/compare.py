@@ -31,7 +31,7 @@ with open(sys.argv[1] if len(sys.argv) > 1 else "frames.csv", "w", newline="") a
         try:
             with h5py.File(f"object-{frame:04}.h5", "r") as file:
                 found = {name: file[name][:] for name in ("field", "solved", "predicted") if name in file}
-                lit, told = file["illumination"][:] >= 0.1, dict(file.attrs)
+                lit, attributes = file["illumination"][:] >= 0.1, dict(file.attrs)
         except FileNotFoundError:
             break
         with h5py.File(f"truth-{frame:04}.h5", "r") as file:
@@ -40,7 +40,7 @@ with open(sys.argv[1] if len(sys.argv) > 1 else "frames.csv", "w", newline="") a
         numbers = [
             time.monotonic() - begun,
             *(errors.get(name, np.nan) for name in ("field", "solved", "predicted")),
-            *(told.get(name, np.nan) for name in ATTRIBUTES),
+            *(attributes.get(name, np.nan) for name in ATTRIBUTES),
         ]
         writer.writerow([frame, family, *(f"{number:.6g}" for number in numbers)])
         frame += 1

@@ -29,8 +29,8 @@ def predicted_views(frame: int) -> tuple[np.ndarray | None, dict[str, float]]:
     """What the network says of a frame, if there is one, and how good that is."""
     try:
         with h5py.File(f"prediction-{frame:04}.h5", "r") as file:
-            told = {name: float(file.attrs[name]) for name in ("good", "model_version", "model_error")}
-            return (file["prediction"][:] if "prediction" in file else None), told
+            attributes = {name: float(file.attrs[name]) for name in ("good", "model_version", "model_error")}
+            return (file["prediction"][:] if "prediction" in file else None), attributes
     except FileNotFoundError:
         return None, {"good": 0.0, "model_version": -1.0, "model_error": np.nan}
 
@@ -42,21 +42,21 @@ while True:
             patterns, positions, light = file["patterns"][:], file["positions"][:], file["probe"][:]
     except FileNotFoundError:
         break
-    views, told = predicted_views(frame)
+    views, attributes = predicted_views(frame)
     result = {}
     if views is not None:
         begun = time.perf_counter()
         result["predicted"] = joining.join(views, patterns, positions, light)
-        told["residual_predicted"] = comparing.residual(patterns, result["predicted"], light, positions)
-        told["seconds_joining"] = time.perf_counter() - begun
-    usable = told["good"] and told["residual_predicted"] <= given.trust
+        attributes["residual_predicted"] = comparing.residual(patterns, result["predicted"], light, positions)
+        attributes["seconds_joining"] = time.perf_counter() - begun
+    usable = attributes["good"] and attributes["residual_predicted"] <= given.trust
     if usable and unverified + 1 < given.verify:
         unverified += 1
     else:
         begun = time.perf_counter()
         result["solved"] = epie.solve(patterns, positions, light, given.iterations, seed=frame).field
-        told["seconds_solving"] = time.perf_counter() - begun
-        told["residual_solved"] = comparing.residual(patterns, result["solved"], light, positions)
+        attributes["seconds_solving"] = time.perf_counter() - begun
+        attributes["residual_solved"] = comparing.residual(patterns, result["solved"], light, positions)
         with h5py.File(f"pairs-{frame:04}.h5", "w") as file:
             file["patterns"] = patterns
             file["views"] = joining.views(result["solved"], positions, light)
@@ -66,7 +66,7 @@ while True:
             file[name] = field.astype("c8")
         file["field"] = file["solved" if "solved" in result else "predicted"]  # what counts: a second name for it
         file["illumination"] = comparing.illumination(light, positions)
-        file.attrs.update(told)
+        file.attrs.update(attributes)
     frame += 1
 
 print(f"{frame} frames, of which {solved} were solved and {frame - solved} predicted")

@@ -24,12 +24,12 @@ fresh.replace(table)
 with table.open("a") as file:
     for step in wilkins.transport.open(PORT):
         with step:
-            version, told = int(step.attrs["model_version"]), float(step.attrs["model_error"])
+            version, claimed = int(step.attrs["model_version"]), float(step.attrs["model_error"])
             error = np.nan
             if version >= 0:
                 right = height(step["place"])
                 error = float(np.linalg.norm(step["height"] - right) / np.linalg.norm(right))
-            lines.append(f"{step.attrs['step']},{version},{step.attrs['good']},{told},{error}")
+            lines.append(f"{step.attrs['step']},{version},{step.attrs['good']},{claimed},{error}")
         print(lines[-1], file=file, flush=True)
         os.fsync(file.fileno())
         points.tell(str(len(lines) - 1), consumed={PORT: step.sequence + 1})
