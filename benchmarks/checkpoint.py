@@ -28,7 +28,7 @@ ON_A_GPU = (ENGINE, "wilkins, trusted", *WAYS[1:])
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of every checkpoint, in seconds; means per process where one checkpoint has no value of its own."""
+    """Costs of every checkpoint, in seconds; means per process where one checkpoint has no value of its own."""
 
     blocked: list[float]
     """In the calls that save, and waiting before the update until the state is captured."""

@@ -32,7 +32,7 @@ class Speed:
 
     by_clock: float
     by_cpu: float
-    """Of the process's CPU time: what the machine would give without other work."""
+    """By the CPU time of the process: the rate on a machine without other work."""
 
 
 def write(folder: Path, steps: int, rows: int) -> None:

@@ -31,7 +31,7 @@ class Load:
 
     steps: int = 20
     rows: int = 100
-    """Of a step."""
+    """Rows of a step."""
     width: int = 16384
     """Numbers of four bytes in a row."""
     batch: int = 32
@@ -178,8 +178,8 @@ def measure(batches: Iterator[list[int]], load: Load, storage: Storage) -> tuple
 
 
 def hits(orders: Sequence[Sequence[int]], kept: int) -> tuple[float, float]:
-    """How many of the samples that all epochs but the first ask for are among so many that are kept: those that came
-    first, and those that were used last."""
+    """Hits of a cache of `kept` samples in all epochs but the first: if it keeps those that came first, and those that
+    were used last."""
     first = set(orders[0][:kept])
     recent: OrderedDict[int, None] = OrderedDict()
     by_first = by_recent = 0

@@ -49,11 +49,11 @@ class Outcome:
     runs: tuple[Completion, ...]
     model_timeline: Timeline
     run_timeline: Timeline
-    """Of the run with the median completion."""
+    """The timeline of the run with the median completion."""
 
     @property
     def median(self) -> tuple[float, float]:
-        """Of producer and workflow."""
+        """The median times of producer and workflow."""
         return (
             statistics.median(run.producer for run in self.runs),
             statistics.median(run.workflow for run in self.runs),
@@ -61,7 +61,7 @@ class Outcome:
 
     @property
     def deviation(self) -> tuple[float, float]:
-        """Of the medians from the model, relative."""
+        """The relative deviation of the medians from the model."""
         producer, workflow = self.median
         return producer / self.model.producer - 1, workflow / self.model.workflow - 1
 
@@ -141,7 +141,7 @@ class Spent:
     wall: float
     cpu: float
     queued: float
-    """Of the wall time, when it was ready to run and other work had the processors."""
+    """Part of the wall time in which it was ready to run and other work had the processors."""
 
     @property
     def own(self) -> float:

@@ -34,11 +34,11 @@ class Part:
     tests: tuple[str, ...] = ()
     """What pytest is given; for a measurement, nothing."""
     measure: tuple[str, ...] = ()
-    """Of a measurement: the module of `benchmarks` and its arguments. It writes its results to `--out FILE`."""
+    """A measurement: the module of `benchmarks` and its arguments. It writes its results to `--out FILE`."""
 
 
 def parts(*, stand_in: bool) -> list[Part]:
-    """What is run, in order of what it would tell."""
+    """What is run, the most informative part first."""
     device = "cpu" if stand_in else "cuda:0"
     steps, mib = ("6", "4") if stand_in else ("20", "128")
     state = ("--mib", "4", "--tensors", "8") if stand_in else ("--mib", "256", "--tensors", "64", "--batch", "98304")
@@ -62,7 +62,7 @@ def parts(*, stand_in: bool) -> list[Part]:
 
 
 def ran(part: Part, folder: Path, *, stand_in: bool) -> dict[str, Any]:
-    """Run a part; what came of it."""
+    """Run a part and return its result."""
     out = folder / "out"
     out.unlink(missing_ok=True)
     command = [sys.executable, "-m"]

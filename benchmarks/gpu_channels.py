@@ -14,7 +14,7 @@ from typing import Any
 
 PROGRAMS = Path(__file__).parent / "programs"
 GOAL = 0.9
-"""Of the raw pinned rate, that a step reaches as a CUDA tensor."""
+"""Share of the raw pinned rate that a step must reach as a CUDA tensor."""
 
 _TASKS = """
 tasks:

@@ -22,7 +22,7 @@ BATCH, REPRESENTATIVES = 56, 8
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of the slowest rank, over all measured steps."""
+    """Costs on the slowest rank, over all measured steps."""
 
     step_ms: float
     """Mean time of a step, everything included."""
@@ -66,7 +66,7 @@ class Overhead:
     ratio: float
     """Time of an epoch with rehearsal by that of an incremental one: the median over rounds of all in turn."""
     ratio_larger: float
-    """Likewise, of incremental training with batches of b + r samples: what the samples alone cost."""
+    """The same ratio of incremental training with batches of b + r samples: the cost of the samples alone."""
     wait_share: float
     """Time waited for representatives, as a share of the steps' time."""
     elsewhere: float

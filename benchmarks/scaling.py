@@ -20,7 +20,7 @@ BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What a step costs in a workflow of so many writing and reading tasks."""
+    """The cost of a step in a workflow, by its numbers of writing and reading tasks."""
 
     writers: int
     readers: int

@@ -21,7 +21,7 @@ PAIR = """  - {{func: ./tick, name: w{k}, args: [w, '{k}.dat', '{steps}', '1000'
 
 
 def _cpu(pid: int) -> float:
-    """CPU seconds that a process has had."""
+    """CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -34,8 +34,9 @@ def _share(pid: int, seconds: float) -> float:
 
 
 def measure(folder: Path, tasks: int, seconds: float) -> tuple[float, float, float]:
-    """Of a run of so many tasks, each with a step per second: the part of a core that the launcher takes without a
-    viewer, with one, and that the viewer takes.
+    """The part of a core that the launcher takes without a viewer, with one, and that the viewer takes.
+
+    The run has `tasks` tasks, each with a step per second.
 
     Raises:
         RuntimeError: the viewer ended.

@@ -14,12 +14,12 @@ class Load:
     """Something that does one thing at a time, and how busy it is."""
 
     kind: str
-    """The same for those that differ in instances or hosts only."""
+    """Loads that differ in instances or hosts only are of one kind."""
     name: str
     percent: int
-    """Of the run's time for which it is busy."""
+    """Percent of the run's time in which it is busy."""
     why: str
-    """With what."""
+    """What it is busy with."""
 
 
 def loads(timeline: Timeline) -> list[list[Load]]:

@@ -9,13 +9,14 @@ from wilkins.flow.publish import PublishRule
 
 
 def most_steps(policies: Iterable[FlowPolicy], publish: PublishRule = PublishRule()) -> int:  # noqa: B008 - frozen
-    """The most steps of one source that take memory at once, whoever is faster.
+    """The most steps of one source that take memory at once, at any speeds.
 
-    On each channel that are those queued and the one that its reader has open, with another one that is being written.
-    Channels that get every step and hold the producer up share theirs: none is further behind than its queue lets it
-    be. Others may each need other ones. A rule by which a file is not published at its first close, or as a copy, has
-    one more. A reader is taken to hold one step at a time, or one while it opens the next, its ranks in step, and to
-    take steps in an order for which no queue has to grow.
+    Each channel holds its queued steps and the one that its reader has open; another step is being written. Channels
+    that get every step and block the producer share their steps, since none is behind by more than its queue. Other
+    channels may each hold different steps. A rule that publishes copies, or not at the first close, needs one more.
+
+    Assumed: a reader holds one step at a time, or one while it opens the next; its ranks are in step; it takes steps
+    in an order that lets no queue grow.
     """
     shared = separate = 0
     for policy in policies:

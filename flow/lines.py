@@ -17,7 +17,7 @@ def nanoseconds(seconds: float) -> int:
 
 
 class Line:
-    """One direction of a host's network. It carries in the order of asking."""
+    """One direction of a host's network. It carries transfers in the order of booking."""
 
     def __init__(self, bandwidth: float | None) -> None:
         self._bandwidth = bandwidth
@@ -25,11 +25,11 @@ class Line:
         self.busy = 0
 
     def time(self, size: int) -> int:
-        """For which so many bytes keep it busy."""
+        """The time that `size` bytes keep it busy."""
         return nanoseconds(size / self._bandwidth) if self._bandwidth else 0
 
     def book(self, now: int, size: int) -> int:
-        """Carry so many bytes as soon as it is free; when that begins."""
+        """Carry `size` bytes as soon as it is free; returns when that begins."""
         begin = max(now, self._free)
         self._free = begin + self.time(size)
         self.busy += self.time(size)

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 from wilkins.flow.policy import FlowPolicy
 
 SPARE_STEPS = 12
-"""Steps that a producer may be ahead of the slowest rank beyond the queue: where steps are dropped, those that a faster
-rank of the same task has opened are not, but there is memory for so many only."""
+"""Steps beyond the queue by which a producer may be ahead of the slowest rank. A channel that drops steps keeps those
+that a faster rank of the same task has opened; memory is reserved for this number of them."""
 
 
 class Go(NamedTuple):
@@ -36,7 +36,7 @@ class Kept(NamedTuple):
 
 class Skipped(NamedTuple):
     """The published step is not for this channel (``every``, ``offset``; the queue is full and the newest is dropped;
-    or the consumer had it before the run was resumed)."""
+    or the consumer read it before the run was resumed)."""
 
     step: int
 
@@ -56,7 +56,7 @@ class ChannelQueue:
 
     def __init__(self, policy: FlowPolicy, readers: int = 1, begin: int = 0, first: int = 0) -> None:
         """In a run that goes on with another one, `begin` is the number of the producer's first step, and `first` that
-        of the first step which the consumer has not had yet: the steps between are made again, and not kept."""
+        of the first step that the consumer has not read yet: the steps between are made again, and not kept."""
         self.policy = policy
         self.marks = [0] * readers
         self.kept: list[int] = []

@@ -23,7 +23,7 @@ class ModelTask:
     """From the beginning to the first iteration."""
     ranks: int = 1
     host: int = 0
-    """On which all its ranks run, by index in the model's hosts."""
+    """The host of all its ranks, by index in the model's hosts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Model:
     """Empty: all on one."""
 
     def endless(self) -> tuple[str, ...]:
-        """Tasks that would go on forever, because neither they nor anything that feeds them says how many steps.
+        """Tasks that would run forever: neither they nor their producers, direct or not, give a number of steps.
 
         `simulate` needs a model without any.
         """

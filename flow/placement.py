@@ -32,7 +32,7 @@ class Rule:
     hosts: tuple[str, ...] = ()
     """These hosts only, filled in this order."""
     counts: tuple[int, ...] = ()
-    """So many ranks on the first host, so many on the second, and so on."""
+    """The numbers of ranks on the first host, the second, and so on."""
     beside: str = ""
     """The name of another task: rank by rank on the hosts of that one's ranks, in proportion where numbers differ."""
 
@@ -289,7 +289,7 @@ class _Slots:
         return self._most[self._leaves + host]
 
     def first_with(self, slots: int, start: int = 0) -> int | None:
-        """The first host from `start` on that has so many."""
+        """The first host from `start` on that has at least `slots` free."""
         node = self._leaves + start
         while self._most[node] < slots:
             while node & 1:  # a right child, and all to the right of its parent is to be looked at next
@@ -336,7 +336,7 @@ def _weight(weights: Sequence[int] | None, first: int, count: int) -> int:
 
 
 def _fitting(weights: Sequence[int] | None, first: int, end: int, slots: int) -> tuple[int, int]:
-    """How many ranks from `first` on fit into so many slots, and the slots that they take."""
+    """The number of ranks from `first` on that fit into `slots`, and the slots that they take."""
     if weights is None:
         count = min(slots, end - first)
         return count, count

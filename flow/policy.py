@@ -39,7 +39,7 @@ class FlowPolicy:
         return f"{kept_words(self.every, self.offset)}, queue {self.queue}, {self.when_full}"
 
     def keeps(self, step: int) -> bool:
-        """Whether the step of this number, from 0, is one of those that are kept."""
+        """True if step number `step`, from 0, is kept."""
         return step % self.every == self.offset
 
 

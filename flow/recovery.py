@@ -1,9 +1,9 @@
 """Chooses what each task of a run goes back to, so that on every channel no step is lost and none comes twice. Pure.
 
-A *restart point* of a task says how far it had come, when what it can be restarted from was made, on each stream of
-steps (one rank's publications on one out-port): how many it had consumed, how many it had published. A *cut* is one
+A *restart point* of a task says how far it was on each stream of steps when its state was saved: how many steps it had
+consumed, how many it had published. A stream is one rank's publications on one out-port. A *cut* is one
 point per task. A channel is whole in it if its producer goes back at least as far as its consumer: the steps between
-are made again, and those that the consumer has had already are left out for it. So are steps made again that were in
+are made again, and those that the consumer has read already are left out for it. So are steps made again that were in
 queues.
 
 Producers that have to go back may drag others with them, down to the beginning of all. There is always one greatest

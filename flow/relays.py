@@ -1,4 +1,4 @@
-"""What a relay takes of an out-port's steps for readers on another host, and what these get of that."""
+"""Which of an out-port's steps a relay carries to another host, and which of these each reader gets there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wilkins.values import replace
 
 
 def taken(policies: Sequence[FlowPolicy]) -> FlowPolicy:
-    """The policy of the sender, of steps that go to channels of these policies.
+    """The policy of the sender for channels of these policies.
 
     If all are alike, only steps that they keep cross.
     """

@@ -24,7 +24,7 @@ class RestartRule:
     files: str = ""
     """``files``: the pattern of its checkpoints, as that of a port."""
     keep: int = KEEP
-    """``files``: so many of the newest stay at hand, also if the program writes each over the one before."""
+    """``files``: this number of the newest stays available, also if the program overwrites them."""
     args: tuple[str, ...] | None = None
     """Its arguments when it is restarted; None: the same as always."""
     hook: tuple[str, ...] = ()

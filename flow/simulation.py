@@ -241,7 +241,7 @@ class _Simulation:
             self.relays.append(_Relay(inlet, outlet, self.host(port.task), reads))
 
     def host(self, task: int) -> int:
-        """On which a task runs."""
+        """The host of a task."""
         return self.model.tasks[task].host
 
     def run(self) -> Timeline:
@@ -346,7 +346,7 @@ class _Simulation:
             self.publish(relay.outlet, taken[1])
 
     def moving(self, ranks: int) -> _Sharing:
-        """How long one of several ranks takes for its share of so many bytes."""
+        """The time that one of several ranks takes for its share of the bytes."""
         return _Sharing(ranks, self.model.rate)
 
     def take(self, inlet: _Inlet, rank: int, number: int) -> tuple[_Source, _Step] | Ended | None:
@@ -507,7 +507,7 @@ def _simulated(model: Model) -> list[int]:
 
 
 def _timelines(ranks: Sequence[_Rank]) -> Iterator[RankTimeline]:
-    """Of all ranks; those that did the same share their segments."""
+    """The timelines of all ranks; equal ones share their segments."""
     for rank in ranks:
         segments = tuple(Segment(what, begin / SECOND, end / SECOND, port) for what, begin, end, port in rank.segments)
         yield from (RankTimeline(number, segments) for number in range(rank.rank, rank.rank + rank.ranks))

@@ -63,7 +63,7 @@ class Opening:
     rank: int
     time: float
     ranks: int = 1
-    """So many ranks took it at that time, from `rank` on."""
+    """The number of ranks that took it at that time, from `rank` on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What would go from one host to another, of one out-port."""
+    """The transfers of one out-port from one host to another, predicted."""
 
     task: str
     """The task that writes the steps."""
@@ -123,9 +123,9 @@ class Crossing:
     messages: int
     """For these steps, also in the other direction."""
     under_way: float
-    """Seconds for which something of a step was under way, one step at a time, had it the network for itself."""
+    """Seconds for which a step was in transit, one step at a time and with the network to itself."""
     carrying: float
-    """Of these, seconds for the bytes of steps."""
+    """The part of these seconds that is for the bytes of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Timeline:
         return max([*ends, *(task.end for task in self.tasks if task.end is not None)], default=0.0)
 
     def counts(self) -> dict[str, StepCounts]:
-        """What became of the steps, by task."""
+        """The steps produced, consumed and dropped, by task."""
         produced = {task.name: 0 for task in self.tasks}
         consumed = dict(produced)
         dropped = dict(produced)

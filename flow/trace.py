@@ -62,7 +62,7 @@ class Event:
     """
 
     time_ns: int
-    """Of the monotonic clock, the same for all processes of a node."""
+    """Time of the monotonic clock, which all processes of a node share."""
     event: Kind
     task: str
     """Name of the task's instance, to which the rank and the pattern belong."""

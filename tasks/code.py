@@ -90,7 +90,7 @@ def misfit(
     *,
     elsewhere: bool = False,
 ) -> str:
-    """What keeps a function from being called with so many ports and further words, as far as its file's text shows;
+    """Why a function cannot be called with this number of ports and further words, as far as its file's text shows;
     the other arguments are those of `problem`."""
     if message := problem(name, folders, path, elsewhere=elsewhere):
         return message

@@ -56,7 +56,7 @@ class Group:
         return self
 
     def free(self) -> None:
-        """Free what was set up, when all ranks are here."""
+        """Free the group. Collective."""
 
 
 class MPIGroup(Group):
@@ -124,7 +124,7 @@ class MPIGroup(Group):
 
 
 class TorchGroup(Group):
-    """The ranks of torch.distributed's default group, or of a duplicate of it; nothing else goes over it meanwhile."""
+    """The ranks of torch.distributed's default group, or of a duplicate of it. Nothing else may use it meanwhile."""
 
     def __init__(self, group: Any = None) -> None:
         import torch.distributed as dist

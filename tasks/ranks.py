@@ -13,16 +13,16 @@ from wilkins.tasks.errors import ReportedElsewhere, TaskError
 from wilkins.tasks.group import Group, MPIGroup, first_in_trouble
 
 _ERRORS = 2
-"""The descriptor of what a process says of errors."""
+"""The descriptor of the error stream."""
 
 _PATIENCE = 1.0
-"""Seconds in which what a rank has said is to be fetched, before the rank ends all of them."""
+"""Seconds to wait until a rank's messages are read, before the rank aborts all."""
 
 _STARTED_BY_MPI = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE")
 
 
 def _unread(descriptor: int) -> bool:
-    """Whether a pipe holds what nobody has fetched yet; of anything else, or what is closed: no."""
+    """Whether a pipe holds unread bytes; false for anything else, or a closed descriptor."""
     try:
         if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
             return False

@@ -36,7 +36,7 @@ class ReadyMade:
     code: Callable[[Any], Iterable[tuple[str, str]]] = lambda _: ()
     """The functions that the options name, as `wilkins.tasks.code` finds them: keys of the section, and names."""
     saves: Callable[[Any], bool] = lambda _: False
-    """Whether the options ask for saves that a resumed run goes on from, so that this alone makes a run resumable."""
+    """Whether the options ask for saves that make a run resumable by themselves."""
     section: str = ""
     """What the section is called in a workflow file; left out: as the task."""
 

@@ -55,7 +55,7 @@ class Course:
     seconds: list[float] = field(default_factory=list)
     """For each step of the stream, of training alone."""
     cpu: list[float] = field(default_factory=list)
-    """Likewise, processor time."""
+    """The processor time, likewise."""
     errors: list[float] = field(default_factory=list)
     """At the end, on what each step of the stream has to test with: the part of wrong classes, or the norm of the error
     over that of the targets."""
@@ -72,7 +72,7 @@ class Made:
     samples: list[int]
     """To train on, for each step."""
     bytes: int
-    """Of a sample."""
+    """Bytes of a sample."""
     cpu: list[float]
     """Processor time for each step; 0: not known."""
 

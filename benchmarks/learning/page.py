@@ -12,7 +12,7 @@ from .tables import size, table
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
 BUFFERS = {DIGITS.name: (500, 64), MOVING.name: (1000, 32), FADING.name: (1000, 32), PTYCHOGRAPHY.name: (300, 64)}
-"""Of each stream, size and representatives of the buffer for which there are several numbers of passes."""
+"""By stream: size and representatives of the buffer that is measured with several numbers of passes."""
 
 _TEXT = """\
 # Learning from streams: what each strategy takes, and reaches

@@ -9,7 +9,7 @@ from .results import STRATEGIES, Results, Row
 from .streams import DIGITS, MOVING, PTYCHOGRAPHY
 
 Shown = dict[str, tuple[int, int]]
-"""Of each stream the buffer, by size and representatives, whose settings are drawn."""
+"""By stream: size and representatives of the buffer whose settings are drawn."""
 _MARKS = dict(zip(STRATEGIES, "sovD^", strict=True))
 
 

@@ -18,7 +18,7 @@ STRATEGIES = ("incremental", "from-scratch", *WITH_BUFFER)
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of one value for each seed."""
+    """The spread of a value over the seeds."""
 
     mean: float
     deviation: float
@@ -28,7 +28,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Of values, at least one."""
+    """The spread of one value or more."""
     return Spread(*(float(of(values)) for of in (np.mean, np.std, np.median, np.min, np.max)))
 
 
@@ -97,7 +97,7 @@ class Results:
         return np.mean([one.samples for one in self.made if one.stream == stream], 0)
 
     def bytes_of(self, stream: str) -> int:
-        """Of a sample."""
+        """Bytes of a sample."""
         return next(one.bytes for one in self.made if one.stream == stream)
 
     def rate(self, stream: str) -> float:

@@ -21,7 +21,7 @@ from wilkins.tasks.code import load
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 POINTS = 128
-"""Of the rod, as it is simulated; the model learns every other one."""
+"""Points of the simulated rod; the model learns every other one."""
 CONDUCTIVITY = np.float32(0.004)
 
 Array = NDArray[Any]

@@ -20,7 +20,7 @@ def await_turn(number: int) -> None:
 
 
 def end_turn(number: int) -> None:
-    """It is the next one's turn."""
+    """Pass the turn to the next process."""
     Path(f"turn-{number + 1}").touch()
 
 

@@ -143,7 +143,7 @@ WAYS: dict[str, Callable[[Path], Way]] = {
 
 
 def cpu_seconds() -> float:
-    """Of this process and those it waited for."""
+    """CPU seconds of this process and of the children that it waited for."""
     return sum(
         used.ru_utime + used.ru_stime
         for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

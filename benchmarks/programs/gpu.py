@@ -31,7 +31,7 @@ def expected(step: int) -> Any:
 
 
 def on_gpu(step: Any) -> Any:
-    """Its dataset on the GPU."""
+    """The step's dataset on the GPU."""
     return step.buffer("x", device="cuda")
 
 

@@ -91,8 +91,8 @@ def calls_turn(programs: Mapping[str, str], calls: int, results: Results) -> Non
             folder = Path(place)
             words = command if name == WITHOUT else workflow([task("calls", command, {})], folder)
             run([words], folder)
-            calls = folder / "log" if name == WITHOUT else folder / "wilkins-runs" / "latest" / "calls.log"
-            for row, value in zip((CALL_WRITE, CALL_READ), json.loads(calls.read_text()), strict=True):
+            log = folder / "log" if name == WITHOUT else folder / "wilkins-runs" / "latest" / "calls.log"
+            for row, value in zip((CALL_WRITE, CALL_READ), json.loads(log.read_text()), strict=True):
                 results.add(row, name, value)
 
 

@@ -40,7 +40,7 @@ class Contestant:
     commands: tuple[tuple[str, ...], ...]
     """Without the words about the sheet."""
     ranks: tuple[int, int] = (1, 1)
-    """Of the tasks."""
+    """MPI ranks of the tasks."""
     disk: bool = False
     """In a folder on disk, not in memory."""
     again: bool = False

@@ -12,7 +12,7 @@ EDGES = np.linspace(0.8, 4.0, 161)
 
 
 def distances(positions: np.ndarray, box: np.ndarray) -> np.ndarray:
-    """Of every atom to every other, in a periodic box."""
+    """Distances of every atom to every other, in a periodic box."""
     apart = positions[:, None] - positions
     apart -= box * np.round(apart / box)
     return np.sqrt((apart**2).sum(axis=2))

@@ -1,7 +1,7 @@
 """Simulates a ptychography experiment: scans one specimen after the other and writes the diffraction patterns.
 
 Frame k is the scan of one specimen: scan-0000.h5 holds its patterns, and truth-0000.h5 the object, which an experiment
-would not know. The specimens drift: after so many frames they come from another family.
+would not know. The specimens drift: after some frames they come from another family.
 """
 
 import argparse

@@ -14,7 +14,7 @@ class Network(nn.Module):
     """Takes float patterns (k, n, n) in photons, gives views (k, 2, n, n)."""
 
     def __init__(self, size: int = 32, photons: float = 1e6, width: int = 384, experts: int = 3) -> None:
-        """For patterns of size x size pixels, of an object on which so many photons fall."""
+        """For patterns of size x size pixels, of an object that is lit by `photons` photons."""
         super().__init__()
         self.size, self.photons = size, photons
         self.features = nn.Sequential(nn.Linear(size**2, width), nn.GELU(), nn.Linear(width, width), nn.GELU())

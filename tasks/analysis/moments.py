@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Of some numbers: how many, their mean, and the sums of powers of their distances from it."""
+    """The count and the mean of numbers, and the sums of powers of their distances from it."""
 
     count: int = 0
     """Finite numbers; only these enter the rest."""

@@ -18,7 +18,7 @@ from wilkins.tasks.registry import Ports
 from wilkins.transport import points
 
 SECONDS = 0.5
-"""Between two saves, at least: a save waits for the disk."""
+"""The least time between two saves, since a save waits for the disk."""
 
 KEPT = 8
 """Saves that stay: a resumed run may need an older one, from before what the readers of an out-port have read."""
@@ -69,7 +69,7 @@ class Progress:
             self._save()
 
     def end(self) -> None:
-        """There are no more steps: saves what is not saved yet."""
+        """Saves the last steps after the end of the stream."""
         if self._consumed:
             self._save()
 

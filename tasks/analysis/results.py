@@ -56,7 +56,7 @@ class Rows:
     """A CSV file that gets a row per step, each complete before the next step is read."""
 
     def __init__(self, path: Path, head: Sequence[str], keep: int | None = None) -> None:
-        """Begins a file; with `keep`, goes on behind so many bytes of the one that is there.
+        """Begins a file; with `keep`, appends behind the first `keep` bytes of the existing one.
 
         Raises:
             TaskError: it is shorter than that.

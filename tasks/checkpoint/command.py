@@ -153,7 +153,7 @@ def shown(folder: Path, name: str | None = None) -> str:
 
 
 def program_of(contents: Contents) -> dict[str, str]:
-    """Of a version that holds a program's own file: what it is called here, and what the program called it."""
+    """For a version of a program's own files: each file's name here, and the program's name for it."""
     index, stream = contents.index(0), contents.manifest.streams[0]
     if index.entries or stream.file == "data-0.bin":
         return {}

@@ -60,7 +60,7 @@ class Exported:
     tied: Mapping[str, str]
     """Names that are not in the file, since they were another name for an array that is: that one's."""
     bytes: int
-    """Of the arrays."""
+    """Bytes of the arrays."""
 
 
 @dataclass(slots=True)

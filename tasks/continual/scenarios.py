@@ -56,7 +56,7 @@ def class_groups(classes: Sequence[int], experiences: int, *, seed: int | None =
 def class_incremental(
     x: ArrayLike, y: ArrayLike, experiences: int, *, seed: int | None = None, shuffle: int | None = None
 ) -> list[Experience]:
-    """Experiences of which each brings classes that were not seen before.
+    """Experiences, each with classes that were not seen before.
 
     Args:
         x: inputs, samples along the first axis.

@@ -25,7 +25,7 @@ SCHEDULES = (
     "CyclicLR",
     "OneCycleLR",
 )
-"""Of torch.optim.lr_scheduler: those that numbers alone describe."""
+"""The schedules of torch.optim.lr_scheduler that have only numbers as arguments."""
 WITH_BUFFER = ("rehearsal", "der", "der++", "gdumb")
 """Strategies that need the room of a buffer."""
 ANEW = ("from-scratch", "gdumb")

@@ -44,7 +44,7 @@ class StepDataset(IterableDataset[Sample]):
     those that ``batch_size`` would make of the same dataset without `batch`, in the same order.
 
     With `epochs`, one iteration goes over the samples several times: first as the stream brings them, then each process
-    over those that it has had, all of them shuffled if `shuffle` says so. What fits into the `cache` comes from memory;
+    over those that it has read, shuffled if `shuffle` says so. What fits into the `cache` comes from memory;
     the rest from the files on the disk, which a run has with ``mode: both``, ahead of when it is needed.
 
     Args:
@@ -391,7 +391,7 @@ def _named(datasets: Paths | None) -> dict[str, str]:
 
 
 def _split(tensor: torch.Tensor, size: int) -> tuple[torch.Tensor, ...]:
-    """Views of so many rows each."""
+    """Splits rows into views of equal length."""
     return tensor.split(size)  # type: ignore[no-untyped-call,no-any-return]
 
 

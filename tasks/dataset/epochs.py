@@ -90,9 +90,9 @@ class Had:
     """In the stream."""
     source: Source | None
     first: int
-    """The row that is this process's first one."""
+    """This process's first row in the step."""
     start: int
-    """The number of that sample: they are counted through all of this process's steps."""
+    """The number of that row's sample, counted over all steps of this process."""
     count: int
 
 
@@ -224,7 +224,7 @@ class _Window(NamedTuple):
 
     numbers: Numbers
     places: Numbers
-    """Of those that are kept."""
+    """Places of the samples in the cache; negative: not kept."""
     missing: Numbers
     """Which of them are not,"""
     rows: Rows

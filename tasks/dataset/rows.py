@@ -15,7 +15,7 @@ Rows: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 AT_ONCE = 1 << 18
 """Bytes of rows that are drawn at a time: small enough for the caches, large enough to hide what a call costs."""
 OBJECT = AT_ONCE // 64
-"""Bytes that an object counts as, whose size nobody knows."""
+"""Bytes that an object of unknown size counts as."""
 
 
 def of_objects(objects: Iterable[Any], count: int) -> Rows:

@@ -23,13 +23,13 @@ class Taken:
     """A step's samples, copied from it."""
 
     number: int
-    """Of the step in the stream."""
+    """Number of the step in the stream."""
     before: int
     """Samples of all ranks in the steps before."""
     count: int
     """Samples of all ranks in this one."""
     rows: Rows
-    """Those of this rank."""
+    """The samples of this rank."""
     source: Source | None
     """The file that has them, if it is known to be on the disk."""
 
@@ -37,8 +37,8 @@ class Taken:
 class Turns:
     """Lets the workers of a rank share a stream, step k for the worker k modulo their number.
 
-    Whoever needs a step that has not come takes the next one, in its order. If that is another worker's, who has enough
-    for now, it is laid aside for it. Workers may be forked or spawned, so that all this is in files of the run's
+    A worker that needs a step which has not come takes the next one of the stream. If that belongs to another, busy
+    worker, it is put aside for that one. Workers may be forked or spawned, so that all this is in files of the run's
     folder, which go with it.
     """
 
@@ -132,9 +132,9 @@ class _Shared:
     """Samples of all ranks before that; None: no worker knows them yet."""
     ended: bool = False
     at: dict[int, int] = field(default_factory=dict)
-    """Of each worker, the first step that it had not done when it joined,"""
+    """By worker: the first step that it had not done when it joined."""
     samples_before: dict[int, int] = field(default_factory=dict)
-    """and samples of all ranks before that, by its number."""
+    """By the number of such a step: samples of all ranks before it."""
 
 
 def _lay(path: str, taken: Taken) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Options = Mapping[str, Any]
 
 SECONDS = 0.5
-"""Between two restart points, at least: reporting one waits for the disk."""
+"""The least time between two restart points, since reporting one waits for the disk."""
 
 
 def main(options: Options, ports: Ports, ranks: Group) -> None:
@@ -118,7 +118,7 @@ class Model:
         return self._version is not None and (limit is None or self._version.error <= limit)
 
     def update(self, models: Channel, *, wait: bool) -> None:
-        """Take the newest version of those that have come; all ranks take the same.
+        """Take the newest version that has arrived, the same on all ranks.
 
         Raises:
             TaskError: it is not of the model in the options; or none came, and `wait` asks for one.

@@ -18,7 +18,7 @@ class Hdf5:
     file: Path
     version: str
     inside: bool = False
-    """It is part of the program or module `file`, and no library of its own."""
+    """Whether it is linked into the program or module `file`, and no library of its own."""
     parallel: bool = False
     wheel: str = ""
     """The Python package that brings it."""
@@ -76,6 +76,6 @@ class MachineFacts:
     memory_limit: int | None
     """Bytes of its control group; None: no limit."""
     namespaces: tuple[str, ...]
-    """Those in which it is not the machine itself."""
+    """The namespaces in which it is not the machine itself."""
     gpus: int
     mpis: tuple[Mpi, ...]

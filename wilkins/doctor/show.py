@@ -29,5 +29,5 @@ def as_text(findings: Sequence[Finding]) -> str:
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """The same as a list of objects."""
+    """The findings as a list of JSON objects."""
     return json.dumps([asdict(one) for one in findings], indent=2)

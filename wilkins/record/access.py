@@ -1,4 +1,4 @@
-"""What a program did with each file, from the record of its calls. Pure code."""
+"""How a program accesses each file, from the record of its calls. Pure code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FileAccess:
     closes: list[Close] = field(default_factory=list)
     """Each time its last writer closed it, and something had been written."""
     opens: dict[int, list[bool]] = field(default_factory=dict)
-    """Of each process, its openings to read: whether it read a dataset."""
+    """By process: its openings for reading, each with whether it read a dataset."""
     first_read: int = -1
     """Number of the event of its first opening for reading; -1: never."""
     looks: int = 0

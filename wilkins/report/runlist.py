@@ -66,7 +66,7 @@ def table(runs: Sequence[Listed]) -> str:
 
 
 def prune(folder: Path, older: float) -> str:
-    """Remove runs that have ended and began before so many seconds; says which.
+    """Remove ended runs that began more than `older` seconds ago; returns the report.
 
     Raises:
         UsageError: there is no such folder.
@@ -122,6 +122,6 @@ def _ended(path: Path) -> tuple[str, float | None]:
 
 
 def _bytes_of(path: Path) -> int:
-    """Of its files; second names of checkpoints count as what they keep."""
+    """The bytes of its files; hard links to checkpoints count as the files."""
     files = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
     return sum(file.lstat().st_blocks * 512 for file in files)

@@ -72,7 +72,7 @@ class Footprint:
 def footprints(
     document: Document, wiring: Wiring, seen: Mapping[Port, Written] | None = None, timeline: Timeline | None = None
 ) -> tuple[list[Footprint], int]:
-    """What the steps in memory take at most, by out-port, and of how many out-ports no size is known.
+    """The most memory that steps take, by out-port, and the number of out-ports of unknown size.
 
     Args:
         document: the workflow; `model: size` is the size of a step.

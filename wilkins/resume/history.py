@@ -47,7 +47,7 @@ class _Task:
     files: dict[int, RestartPoint] = field(default_factory=dict)
     """By inode, in the order in which they were written."""
     unclear: str = ""
-    """Why nothing can be said of its points."""
+    """Why its points are unknown."""
     opened: int = 0
     """Steps since its last start."""
     loops: bool = False
@@ -168,7 +168,7 @@ class History:
         return far
 
     def last_step(self, task: TaskPlan) -> RestartPoint | None:
-        """Where the task was before the step that it has opened last; None: it has opened none, or nobody can tell."""
+        """Where the task was before the step that it has opened last; None: it has opened none, or that is unclear."""
         state = self._tasks[task.index]
         ranks = [rank for _, rank in sorted(state.ranks.items()) if rank.before]
         if state.unclear or not ranks:
@@ -313,7 +313,7 @@ class History:
         if rule and rule.how != "each-step":
             return
         own = self._own(self._plan.tasks[task])
-        # (Between two steps of which the later was read first is no point to go back to.)
+        # A gap between steps is no point to go back to: the later step was read first.
         of_rank.before.append((dict(of_rank.consumed) if of_rank.is_even else {}, own))
 
     def _file(self, event: Event, task: int) -> None:

@@ -106,8 +106,8 @@ def _finished(path: Path) -> bool:
 
 
 def before_of(path: Path, plan: Plan) -> tuple[list[list[RestartPoint]], list[str], list[bool]]:
-    """Of the runs that the one of a directory goes on with: the points of each task that it could have gone back to,
-    their directories, and whether each task was seen to read steps in a loop."""
+    """The earlier restart points of each task, the directories of the earlier runs, and whether each task read steps in
+    a loop: what the resumed run of a directory knows of the runs before it."""
     try:
         record = json.loads((path / RESUMPTION).read_text(encoding="utf-8"))
     except FileNotFoundError:

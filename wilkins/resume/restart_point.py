@@ -26,7 +26,7 @@ class RestartPoint:
     """By channel and stream that begins here: how many steps of lower numbers had names for the channel's in-port."""
     file: str = ""
     inode: int = 0
-    """Of a file that the program has written to disk itself."""
+    """The inode of a file that the program has written to disk itself."""
     line: str = ""
     """The line that the task has reported, as it gets it back."""
 

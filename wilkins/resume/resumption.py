@@ -102,7 +102,7 @@ def _changed(plan: Plan) -> bool:
 
 
 def _joints(plan: Plan, found: Sequence[Sequence[RestartPoint]], history: History) -> list[Joint[Stream]]:
-    """Which streams go from whom to whom."""
+    """The streams of all channels, with producer and consumer."""
     streams = set(history.published)
     for of_task in found:
         for point in of_task:

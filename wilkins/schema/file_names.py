@@ -65,7 +65,7 @@ class FileNames(Kind):
         return FileName(names)
 
     def schema(self) -> dict[str, object]:
-        """Of the workflow file's JSON schema."""
+        """The JSON schema of the value."""
         return ListOf(text(), 1).schema()
 
 

@@ -80,7 +80,7 @@ def intersect(one: str, other: str) -> bool:
 
 
 def _meet_below(absolute: bool, mine: Sequence[str], other_absolute: bool, others: Sequence[str]) -> bool:
-    """Whether two patterns of which one has folders of any number meet, from these components on towards the root."""
+    """Whether two patterns match a common name from here towards the root; one of them has folders of any number."""
     if not mine:
         return not absolute or all(part == _ANY_FOLDERS for part in others)
     if mine[0] == _ANY_FOLDERS:
@@ -144,7 +144,7 @@ class _Shape(NamedTuple):
     """The first piece, if only letters are in it, and the last one as `tail`; else empty."""
     tail: str
     impossible: bool
-    """It holds a class of no letter, and matches nothing."""
+    """True if it has a class without letters, and matches nothing."""
 
 
 @lru_cache(maxsize=65536)

@@ -67,7 +67,7 @@ class Running:
         """Wait for the end.
 
         Args:
-            timeout: at most so many seconds; the run goes on then.
+            timeout: in seconds; the run goes on after it.
             check: raise an error if it does not end well.
 
         Raises:

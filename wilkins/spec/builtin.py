@@ -17,7 +17,7 @@ _FILE = "workflow.yaml"
 
 
 def names() -> list[str]:
-    """Of all packaged workflows."""
+    """The names of all packaged workflows."""
     return sorted(path.parent.name for path in _home().glob(f"*/{_FILE}"))
 
 
@@ -48,7 +48,7 @@ def listed() -> str:
 
 
 def _extras(workflow: Workflow) -> list[str]:
-    """Of the package, those whose modules its ready-made tasks import."""
+    """The extras of the package that its ready-made tasks import."""
     found = [ready_made(task) for task in workflow.tasks]
     return sorted({extra for name in found if name for extra in all_tasks()[name].needs})
 

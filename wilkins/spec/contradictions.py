@@ -51,7 +51,7 @@ def of_devices(task: Task) -> Iterator[tuple[Position, str]]:
 
 
 def of_failure(task: Task) -> Iterator[tuple[Position, str]]:
-    """What is wrong with what a task says of its failures, and where."""
+    """Contradictions among a task's keys for failures, and where they are."""
     for name in ("retries", "retry_delay"):
         if name in task.where and task.on_failure != "restart":
             yield (

@@ -56,7 +56,7 @@ def confirmation(plan: Plan, job: JobRequest, scheduler: Scheduler, number: str,
 
 
 def _resumed(plan: Plan, job: JobRequest, run: Path | None) -> str:
-    """What names the run of a job in its folder."""
+    """The name of a job's run in its folder."""
     if run is not None:
         return shlex.quote(str(run))
     return "latest" if records(plan) == job.folder else shlex.quote(str(records(plan) / RUNS / "latest"))

@@ -25,7 +25,7 @@ class Scheduler:
     command: str
     """Submits a job; a machine that has it has the scheduler."""
     marker: str
-    """What a line of its options begins with in a script."""
+    """The beginning of an option line in a script."""
     state: str
     """The command that shows a job's state, but for the job's number."""
     cancel: str
@@ -35,7 +35,7 @@ class Scheduler:
     lacks: Callable[[JobRequest], str] = lambda _: ""
     """What of a job its script cannot say, and how to go on; empty: nothing."""
     reads_input: bool = False
-    """It finds the options of a script only if it is given the script as its input."""
+    """True if it reads the options of a script only from its standard input."""
 
 
 def _slurm(job: JobRequest) -> Iterator[str]:

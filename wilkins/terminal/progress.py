@@ -31,7 +31,7 @@ class TaskNow:
 
     name: str
     entry: str
-    """Of the workflow file: what the instances of an ensemble have in common."""
+    """The entry of the workflow file, which the instances of an ensemble share."""
     ranks: int
     state: str
     """``pending``, ``running`` or ``ended``."""
@@ -42,7 +42,7 @@ class TaskNow:
     queued: int
     """Steps that wait for it."""
     pid: int
-    """Of its program, or of its mpiexec; 0 where another launcher has started it."""
+    """The process of its program or its mpiexec; 0 where another launcher has started it."""
     doing: str
     since_s: float
     """For how long it has waited; 0 if it does not."""
@@ -112,7 +112,7 @@ class History:
         return self._before.get(task.name)
 
     def last_step(self, name: str) -> tuple[float, bool] | None:
-        """So many seconds ago a task had its last step; False: longer ago than that. None: it had none."""
+        """Seconds since the last step of a task; False: at least that long. None: it had none."""
         steps, at, seen = self._last[name]
         return (self.newest.at - at, seen) if steps else None
 

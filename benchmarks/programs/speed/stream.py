@@ -32,7 +32,7 @@ Read = Callable[[int], Array]
 
 
 def h5py_writer(data: Array, sheet: Sheet, names: int = 1000000, **options: Any) -> Write:
-    """Files by h5py, so many names by turns; what is between the programs does the waiting."""
+    """Files by h5py, whose names take turns; the layer between the programs does the waiting."""
     import h5py
 
     def write(step: int) -> None:

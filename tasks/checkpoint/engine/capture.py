@@ -44,9 +44,9 @@ class Plan:
 
     index: IndexText
     blocks: list[list[Part]]
-    """Of this rank's stream."""
+    """The blocks of this rank's stream."""
     length: int
-    """Of the stream, in bytes."""
+    """Bytes of the stream."""
     replicas: int
     """How many arrays are replicated."""
     shares: list[list[Part]]
@@ -60,7 +60,7 @@ class Plan:
 
 
 NOTHING = Plan(IndexText(None, (), 0, (), ()), [], 0, 0, [], [], [], "")
-"""Of a state that could not be described."""
+"""The plan of a state that could not be described."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class Job:
     """`plan` and `sources` are there, or `trouble` says why not."""
     captured: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
-    """It is a version, or has failed."""
+    """Set when it is a version, or has failed."""
     trouble: str = ""
     released: bool = False
     """The program has waited for the capture: from then on it may change its state."""
@@ -108,7 +108,7 @@ class Job:
         self.saved = Saved(self.step)
 
     def describe(self) -> None:
-        """Find out what is to be captured, if nobody has."""
+        """Find out what is to be captured, unless that is known."""
         with self._describing:
             if self.planned.is_set():
                 return
@@ -133,7 +133,7 @@ class Job:
         return self.exposed and self.ready is not None
 
     def next_block(self) -> int | None:
-        """A block that nobody has begun to copy."""
+        """A block whose copy has not begun."""
         with self._lock:
             if self._next >= len(self.plan.blocks):
                 return None

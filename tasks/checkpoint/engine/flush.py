@@ -64,7 +64,7 @@ class Flush:
         self._report = report
         self._broken = ""
         self._failed = False
-        """The version before was given up, maybe for want of room."""
+        """The previous version was given up, maybe for lack of space."""
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="checkpoint-flush", daemon=True)
         self._thread.start()
@@ -95,7 +95,7 @@ class Flush:
             del job
 
     def _drain(self, job: Job) -> None:
-        """Free what is captured and will not be written, so that nobody waits for room in the ring."""
+        """Free captured blocks that will not be written, so that no thread waits for space in the ring."""
         job.planned.wait()
         while job.plan.blocks and (found := self._next(job)) is not None:
             self._ring.give(found[1])
@@ -274,7 +274,7 @@ class Flush:
 
 
 def _text(manifest: Manifest | None, memories: NodeMemories | None) -> str:
-    """What other nodes must know of a version."""
+    """The facts of a version that other nodes must know."""
     return manifest.text() if manifest is not None and memories is not None else ""
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from wilkins.tasks.checkpoint.errors import CheckpointError
 
 WEIGHT = 0.3
-"""Of the latest measurement in the running mean of what a version costs."""
+"""Weight of the latest measurement in the running mean of a version's cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Schedule:
     began: float
     """When the last version was begun, or the program."""
     cost: float | None = field(default=None)
-    """Mean of what a version holds training up, in seconds: blocked, and what steps take longer meanwhile."""
+    """Mean delay of training by a version, in seconds: time blocked, and the slowdown of steps meanwhile."""
     saved: int = field(default=0)
     quiet: float | None = field(default=None)
     """Mean time of a step without a version on its way, in seconds."""

@@ -33,10 +33,10 @@ from wilkins.tasks.checkpoint.state.watch import Watch
 from wilkins.tasks.checkpoint.storage.layout import append, blocks, share_bytes, shares
 
 EAGER = 65536
-"""Arrays of at most so many bytes are copied when they are handed over: running statistics, counters, random state."""
+"""Arrays up to this size in bytes are copied at `save`: running statistics, counters, random state."""
 
 TRIES = 10
-"""How often small arrays are copied that a thread changes meanwhile."""
+"""Attempts to copy a small array that a thread is changing."""
 
 Leaf = tuple[str, Any]
 """Path and value of an array, a tensor or a `Shard`."""
@@ -58,9 +58,9 @@ class _Known:
     """Path; of a `Shard` shape and offsets, too."""
     kinds: list[type]
     named: set[int]
-    """Those that `eager` names."""
+    """The arrays that `eager` names."""
     trusted: set[int]
-    """Those that `trusted` names."""
+    """The arrays that `trusted` names."""
     firsts: list[int]
     """Where each array of the plan is met first."""
     specs: list[Spec]
@@ -73,13 +73,13 @@ class _Taken(NamedTuple):
 
     addresses: list[int]
     copies: dict[int, Any]
-    """Of those that may change at once."""
+    """Copies of the arrays that may change at once."""
     watch: Watch
-    """Of the others, as far as that is possible."""
+    """Watches the other arrays, as far as that is possible."""
     exposed: bool
     """Some array has neither, and the program has not promised to leave it alone."""
     promised: set[int]
-    """Those that have neither, if the program has promised to leave all of them alone."""
+    """Arrays with neither, if the program has promised to leave all of them unchanged."""
 
     def place(self, source: Source, place: int) -> None:
         """Let it be read where it is."""

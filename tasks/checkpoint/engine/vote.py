@@ -18,7 +18,7 @@ class Dissent(NamedTuple):
     block: int
     """Which one of its share."""
     ranks: tuple[int, ...]
-    """Those that differ from the majority; empty if there is no majority."""
+    """Ranks that differ from the majority; empty if there is no majority."""
 
 
 def compare(votes: Sequence[Sequence[Sequence[int]]]) -> list[Dissent]:

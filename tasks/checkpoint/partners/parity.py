@@ -103,8 +103,8 @@ class NodeMemories:
         """Make what all ranks have written to the hidden folder `path`, of one name on all nodes, a version on all.
 
         Returns why there is none, or nothing. Collective. In two phases: when all nodes have synced their part, its
-        manifest and its sheet, it is renamed on all. Who is killed between two of these renames is made up for by the
-        next job, since there is a node that tells that all had agreed.
+        manifest and its sheet, it is renamed on all. After a kill between two of these renames, the next job renames
+        the rest: a node that has renamed shows that all had agreed.
         """
         due = self._partners is not None and self._count % self._partners.every == 0
         self._count += 1
@@ -221,7 +221,7 @@ class _Coding:
             [np.zeros(size, np.uint8) for _ in range(count)] for count in (data, data, parity, parity - 1)
         )
         self.digests: list[list[int]] = [[] for _ in self._agents]
-        """Of the pieces of this node's chunks, then of those of its parity chunks."""
+        """Digests of the pieces of this node's chunks, then of its parity chunks."""
         self.trouble = ""
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""What has to be copied and what decoded to have a version again of which nodes have parts. Pure."""
+"""Plans which parts of a version to copy and which to decode, from the parts that nodes have. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Holder:
     """A node of this job that has a part of a version."""
 
     node: int
-    """Its number in this job."""
+    """The node's number in this job."""
     was: int
     """The number of the node whose part it has, in the job that wrote it; -1: it has all of it."""
     bad: frozenset[tuple[int, int]] = frozenset()
@@ -38,7 +38,7 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """Pieces that are what was written, of a part that is not."""
+    """Undamaged pieces of a damaged part."""
 
     node: int
     was: int

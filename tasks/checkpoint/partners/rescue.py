@@ -89,7 +89,7 @@ class Remembered:
         raise Damaged(next(one for one, _ in gathered if one))
 
     def _look(self) -> tuple[Manifest, Sheet | None, list[Holder]]:
-        """What there is of it on all nodes, after reading that. Collective."""
+        """The parts of it on all nodes, after reading them. Collective."""
         mine = None
         if self._part is not None:
             sheet = self._part.sheet
@@ -161,13 +161,13 @@ class Remembered:
 
 
 class Unreadable:
-    """A version of which no node knows any more what it consists of."""
+    """A version whose manifest no node can read any more."""
 
     def __init__(self, name: str, serial: int, step: int, trouble: str) -> None:
         self.name, self.serial, self.step, self._trouble = name, serial, step, trouble
 
     def fetch(self) -> tuple[Version | None, str]:
-        """It cannot be brought to storage."""
+        """Returns no version, and why."""
         return None, self._trouble
 
 
@@ -206,7 +206,7 @@ class _Pieces:
         self._target, self._new = target, new
 
     def carry_out(self, work: Work, damage: str, trouble: str) -> tuple[str, str]:
-        """Copy and decode; whatever goes wrong, other nodes get what they wait for. Returns what is wrong."""
+        """Copy and decode; other nodes get what they wait for even after an error. Returns what is wrong."""
         self._damage, self._trouble = damage, trouble
         try:
             for stream, one in enumerate(self._target.streams):

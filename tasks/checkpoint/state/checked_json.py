@@ -128,7 +128,7 @@ def file_name(value: Any, where: str) -> str:
 
 
 def items(of: Check, *, least: int = 0) -> Check:
-    """A list, as a tuple, of at least so many."""
+    """A list of at least `least` items, as a tuple."""
 
     def check(value: Any, where: str) -> tuple[Any, ...]:
         if type(value) is not list or len(value) < least:

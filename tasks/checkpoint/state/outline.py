@@ -89,7 +89,7 @@ def _shard(value: Shard, found: Outline) -> None:
 
 
 def _metadata(value: Any, form: list[Any]) -> None:
-    """Of a torch module's state: the versions of its parts' formats. They belong to the form, and are never filled."""
+    """Keeps the format versions of a torch module's parts. They belong to the form, and are never filled."""
     if isinstance(value, dict):
         value = [type(value).__name__, *value.items()]
     form.append(marshal.dumps(value, _EXACT))

@@ -25,7 +25,7 @@ Bytes = NDArray[np.uint8]
 Placement = Literal["local", "replica", "shard"]
 
 _DESCRIPTION = re.compile(r"[<>|=][a-zA-Z][0-9]*(\[[0-9]*[a-zA-Z]+(/[0-9]+)?\])?")
-"""Of a NumPy dtype that is one thing; NumPy reads much else as a dtype."""
+"""Matches the description of a single NumPy dtype; NumPy reads much else as a dtype."""
 SMALL = 65536
 """Bytes that are copied within microseconds."""
 
@@ -48,13 +48,13 @@ class Spec:
     """What an array is, without its values; how it stands in a checkpoint's index."""
 
     key: str
-    """Its path in the state, with slashes."""
+    """The path in the state, with slashes."""
     library: str
     """`torch` or `numpy`."""
     dtype: str
     """A torch dtype's name, such as `bfloat16`, or a NumPy one's description, such as `<f8`."""
     shape: tuple[int, ...]
-    """Of what this rank holds."""
+    """Shape of this rank's part."""
     placement: Placement
     whole: tuple[int, ...]
     """Shape of the array that the ranks hold together; differs from `shape` for shards."""

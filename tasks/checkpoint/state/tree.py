@@ -100,7 +100,7 @@ def _encode_other(value: Any, key: str) -> Any:
 
 
 def check_tree(tree: Any, arrays: int) -> None:
-    """See whether JSON is an encoded state that refers to so many arrays; all functions below take that for granted.
+    """Check that JSON is an encoded state of the given number of arrays; all functions below rely on it.
 
     Raises:
         Wrong: it is none.

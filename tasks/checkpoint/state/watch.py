@@ -204,7 +204,7 @@ def _userfault() -> int:
 
 
 def _private(spans: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Those of `spans`, in order, that lie in memory of this process alone, and the pages that hold them all."""
+    """The `spans` that lie in memory of this process alone, in order, and the pages that hold them all."""
     runs = _private_memory()
     begins = [begin for begin, _ in runs]
     kept: list[tuple[int, int]] = []

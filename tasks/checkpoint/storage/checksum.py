@@ -15,7 +15,7 @@ __all__ = ["crc32", "crc32_of"]
 
 
 def crc32_of(pieces: list[Any]) -> int:
-    """Of pieces of memory, one after the other."""
+    """The CRC-32 of pieces of memory, one after the other."""
     value = 0
     for piece in pieces:
         value = crc32(piece, value)

@@ -75,7 +75,7 @@ def make_room(folder: Path, keep: int, size: float, names: int) -> None:
 
 
 def has_room(folder: Path, size: float, names: int) -> bool:
-    """Whether a version of so many bytes and names fits, by what the file system says.
+    """Whether the file system has space for a version, by its bytes and names.
 
     Raises:
         OSError: it says nothing.

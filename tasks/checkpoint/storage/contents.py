@@ -32,7 +32,7 @@ READERS = 4
 _AT_ONCE_FROM = 1 << 20
 """Bytes of a block that threads are worth."""
 _DIRECT, _GAP = 100, 4096
-"""So many pieces of a block are read to their places at once, with no more bytes between two."""
+"""The most pieces of a block that one read fills, and the most bytes between two of them."""
 _WIDEST = 16
 """Bytes of an element of torch's, at most."""
 _INDEX = checked_json.record(

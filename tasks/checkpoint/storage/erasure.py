@@ -81,7 +81,7 @@ class Stripes:
         return (member - self.parity - chunk) % self.size
 
     def member_with(self, stripe: int, fragment: int) -> int:
-        """Who holds a fragment: 0 to k - 1 are data, the others parity."""
+        """The holder of a fragment: 0 to k - 1 are data, the others parity."""
         shift = self.parity + fragment if fragment < self.data else fragment - self.data
         return (stripe + shift) % self.size
 
@@ -91,7 +91,7 @@ class Stripes:
 
 
 def chunk_bytes(lengths: Sequence[int], data: int) -> int:
-    """Bytes of a chunk, if the members of a group have so many; shorter ones are taken to go on with zeros."""
+    """Bytes of a chunk, from those of the group's members; shorter members are padded with zeros."""
     return -(-max(lengths, default=0) // (data * ALIGN)) * ALIGN
 
 

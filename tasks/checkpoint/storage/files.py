@@ -18,7 +18,7 @@ _LOG = logging.getLogger("wilkins.checkpoint")
 
 
 class Pace:
-    """At most so many bytes per second, over all threads of a rank."""
+    """A limit of bytes per second over all threads of a rank."""
 
     def __init__(self, rate: float | None) -> None:
         self._rate = rate
@@ -74,7 +74,7 @@ class File:
             data, offset = data[written:], offset + written
 
     def cut(self, size: int) -> None:
-        """End the file after so many bytes: what was reserved are whole pages."""
+        """Truncate the file to its length, since whole pages were reserved."""
         os.ftruncate(self._descriptor, size)
 
     def sync(self) -> None:

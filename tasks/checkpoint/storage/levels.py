@@ -91,7 +91,7 @@ def has_all_of(storage: Path, memory: Path) -> bool:
 
 
 def forget(path: Path) -> None:
-    """Free the memory of a level. Who is killed on the way leaves no version that is there in part."""
+    """Free the memory of a level. A kill meanwhile leaves no partial version."""
     with contextlib.suppress(OSError):
         (path / versions.LATEST).unlink(missing_ok=True)
         for version in versions.versions(path):
@@ -100,7 +100,7 @@ def forget(path: Path) -> None:
 
 
 def relaid(manifest: Manifest, files: int) -> Manifest:
-    """The same version in so many files."""
+    """The manifest of the same version in another number of files."""
     where, sizes = places([one.bytes for one in manifest.streams], files)
     streams = tuple(
         replace(one, file=f"data-{place.file}.bin", offset=place.offset)

@@ -131,7 +131,7 @@ def _shared(descriptor: int, manifest: Path) -> bool:
 
 @contextlib.contextmanager
 def _opened(file: Path) -> Iterator[int]:
-    """A descriptor of a file; -1 if it cannot be opened, which whoever reads it will say."""
+    """A descriptor of a file; -1 if it cannot be opened, which its reader will report."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

@@ -100,7 +100,7 @@ class Sheet:
     code: Code | None
     """None: this version has no parity."""
     crc32: tuple[tuple[int, ...], ...]
-    """Of the pieces of this node's chunks, then of those of its parity chunks."""
+    """Digests of the pieces of this node's chunks, then of its parity chunks."""
 
     def text(self) -> str:
         """As it is written."""

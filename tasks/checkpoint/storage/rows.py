@@ -90,7 +90,7 @@ class Files:
             raise OSError(error.errno, error.strerror, str(self._folder / file)) from error
 
     def extend(self, file: str, length: int) -> None:
-        """Give a file the length that it has in the end, whoever writes the rest."""
+        """Give a file its final length; other ranks write the rest."""
         os.ftruncate(self._descriptor(file), length)
 
     def sync(self) -> None:

@@ -39,7 +39,7 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 LATEST = "latest"
 LARGEST_BLOCK = 1 << 30
-"""Bytes: who reads a version holds one block of it in memory."""
+"""Bytes of a block. A reader of a version holds one block in memory."""
 NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 """What the system says where one may only read."""
 _NAME = re.compile(r"(?P<serial>[0-9]{6,18})-step-(?P<step>[0-9]+)")
@@ -82,7 +82,7 @@ class Stream:
     offset: int
     bytes: int
     crc32: tuple[int, ...]
-    """Of each block."""
+    """The CRC-32 of each block."""
     index: str
     index_bytes: int
     index_sha256: str
@@ -108,7 +108,7 @@ class Manifest:
 
     @property
     def seal(self) -> str:
-        """Its own digest: no two versions have the same."""
+        """The digest of the manifest, different for each version."""
         return seal_of(self._body())
 
     def _body(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Version:
 
     @property
     def name(self) -> str:
-        """Of the folder."""
+        """The name of the folder."""
         return self.path.name
 
 

@@ -97,7 +97,7 @@ class Keeper:
         self._taking = self._over = False
         self._trouble = ""
         self._failed = False
-        """The step before was not stored, maybe for want of room."""
+        """The previous step was not stored, maybe for lack of space."""
         self._taken = self._stored = 0
         self._newest: Path | None = None
 

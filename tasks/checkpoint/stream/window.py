@@ -24,7 +24,7 @@ class Bytes(Protocol):
     size: int
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the step."""
 
 
 @dataclass(slots=True, eq=False)

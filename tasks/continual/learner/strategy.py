@@ -45,7 +45,7 @@ class Regulariser:
             cls.name = cls.__name__
 
     def terms(self, new: int, recalled: int) -> tuple[Term, ...]:  # noqa: ARG002 - for those that have some
-        """Terms of the objective for a step with so many samples: equally many on all ranks, maybe of no rows."""
+        """Terms of the objective for a step: the same number of terms on all ranks, some maybe empty."""
         return ()
 
     def penalty(self) -> Tensor | None:

@@ -68,7 +68,7 @@ class StepSamples:
         return self[name][begin - before : end - before]
 
     def names(self) -> Iterator[str]:
-        """Of the tensors that any of the samples have."""
+        """Names of the tensors that any of the samples have."""
         return iter({**self._new, **self._recalled})
 
 

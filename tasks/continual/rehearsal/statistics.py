@@ -32,7 +32,7 @@ class Statistics:
     drawn: int = 0
     """Representatives this rank got."""
     drawn_elsewhere: int = 0
-    """Those of them that came from other ranks."""
+    """The drawn samples that came from other ranks."""
     messages: int = 0
     """Messages with samples that came in."""
     bytes_received: int = 0

@@ -33,7 +33,7 @@ class ModelVersion:
     factory: str
     """The function that makes the model, `module:name` or `file.py:name`, as the trainer's options name it."""
     factory_args: Mapping[str, Any] = field(default_factory=dict)
-    """Its arguments."""
+    """Arguments of the factory."""
     loss: float = math.nan
     """Mean training loss over the newest step of the stream."""
     error: float = math.nan

@@ -127,7 +127,7 @@ class Training:
         self._name = ""
         self._sequence = -1
         self._digest: int | None = None
-        """Of the samples of the step that was trained on last."""
+        """Digest of the samples of the step that was trained on last."""
         self._held_out: list[Mapping[str, Tensor] | None] = []
 
     def run(self) -> None:

@@ -48,7 +48,7 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def digest_of(samples: Mapping[str, Tensor]) -> int:
-    """Of the samples of a step."""
+    """The digest of the samples of a step."""
     value = 0
     for name in sorted(samples):
         # (One or no sample counts as contiguous with any strides.)
@@ -66,5 +66,5 @@ def _named(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _digest(file: Path | None) -> str:
-    """Of a file of Python, without its comments and how it is laid out; empty if there is no text."""
+    """The digest of a Python file without comments and layout; empty if there is no text."""
     return "" if file is None else hashlib.sha256(ast.dump(ast.parse(file.read_bytes())).encode()).hexdigest()

@@ -10,7 +10,7 @@ from wilkins.report.draw.svg import ACTIVITIES, picture, text, width_of
 from wilkins.report.timetable import slices
 
 _WIDTH = 684.0
-"""Of a picture, in points."""
+"""Width of a picture, in points."""
 _MARGIN = 14.0
 _TITLE, _AXIS, _SPACE = 24.0, 32.0, 8.0
 """Heights of what is above and below the bars of a timeline, and between two of them."""
@@ -19,15 +19,15 @@ _ROW, _ROWS = 24.5, 864.0
 _BAR = 0.62
 """Height of a bar, of a row's 1."""
 _GAP = 0.5
-"""Between segments that are wide enough to be distinct."""
+"""Gap between segments that are wide enough to be distinct."""
 _MOST_LINES = 400
 """Lines between publications and opens, beyond which they would only be a haze."""
 _APART = 12.0
 """From a name to the next, at least."""
 _MOST_LETTERS = 32
-"""Of a name beside a bar, which needs room too; what is in the middle of a longer one is left out."""
+"""The most letters of a name beside a bar; longer names lose their middle."""
 _SIZE, _SMALL = 9.0, 8.0
-"""Of letters."""
+"""Sizes of letters."""
 _MARK, _LINE = 12.0, 15.0
 """Length of a mark in the legend, and height of a line of it."""
 

@@ -19,12 +19,12 @@ LINE = 11.0
 _WIRE = 7.0
 """Distance between the edges of a bundle where they pass its label."""
 _SPACE = 16.0
-"""Between what stands above each other in a layer."""
+"""Vertical space between boxes of a layer."""
 _LABEL_SPACE = 8.0
 _LANE = 6.0
-"""Between edges that run down or up beside the boxes of a column."""
+"""Distance of edges that run down or up beside the boxes of a column."""
 _LEAD = 26.0
-"""Between a box and the labels beside it."""
+"""Distance of a box from the labels beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Bundle:
     """Lines of the label that are names of files; they come first."""
     mode: Mode
     width: float
-    """Of the label."""
+    """Width of the label."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class _Item:
     box: Box | None = None
     bundle: int = -1
     middle: float = 0.0
-    """Of its height."""
+    """Middle of its height."""
     hook: float = 0.0
     """How far below its middle its edges meet it."""
     beside: list[_Item] = field(default_factory=list)

@@ -54,7 +54,7 @@ _WIDTHS = {
     )
     for letter in letters
 }
-"""Of letters of DejaVu Sans, which is wider than most others, as parts of their size; of those left out 0.64."""
+"""Widths of letters as parts of their size, in DejaVu Sans, which is wider than most fonts; others have 0.64."""
 _BOLDER = 1.14
 _RESOLUTION = 150
 """Dots per inch of a PNG."""
@@ -69,7 +69,7 @@ def variables() -> str:
 
 
 def picture(width: float, height: float, label: str, parts: Iterable[str]) -> str:
-    """A picture of so many points; on its own or in a page, it is light or dark as the reader likes pages to be.
+    """A picture, its size in points; it follows the reader's choice of light or dark.
 
     Args:
         label: what it shows, for those who do not see it.
