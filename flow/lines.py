@@ -50,7 +50,7 @@ def lines(host: ModelHost) -> Lines:
 
 @dataclass(slots=True)
 class Carried:
-    """What has crossed by one relay."""
+    """The steps, bytes and messages that one relay has carried."""
 
     steps: int = 0
     bytes: int = 0

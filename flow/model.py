@@ -39,7 +39,7 @@ class ModelHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOutPort:
-    """What a task writes in each iteration."""
+    """A port that a task writes one step to in each iteration."""
 
     task: int
     """Index of the task."""
@@ -54,7 +54,7 @@ class ModelOutPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInPort:
-    """What a task reads in each iteration."""
+    """A port that a task reads one step from in each iteration."""
 
     task: int
     pattern: str

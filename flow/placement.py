@@ -11,7 +11,7 @@ from wilkins.errors import WilkinsError
 from wilkins.values import dataclass, field, replace
 
 UNTOLD = 0
-"""Slots of a host of which only the name is known."""
+"""Slots of a host that is given by its name alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class _Placing:
         return sorted(groups.values(), key=lambda group: group.leader)
 
     def _beside(self, place_: int, instances: dict[str, list[int]]) -> int:
-        """The instance that one runs with."""
+        """The instance beside which another one runs."""
         wish = self.wishes[place_]
         others = instances.get(wish.rule.beside)
         if others is None:
@@ -276,7 +276,7 @@ class _Placing:
 
 
 class _Slots:
-    """Free slots of hosts, as a tree of maxima: what is asked of it takes time log(hosts)."""
+    """Free slots of hosts, as a tree of maxima: a query takes time log(hosts)."""
 
     def __init__(self, slots: Sequence[int]) -> None:
         self._leaves = 1 << max(0, len(slots) - 1).bit_length()
@@ -305,7 +305,7 @@ class _Slots:
         return node - self._leaves
 
     def with_slots(self) -> Iterator[int]:
-        """Hosts that have any, in order; they may be taken meanwhile."""
+        """Hosts with free slots, in order; slots may be taken during the iteration."""
         start = 0
         while start < self._leaves and (host := self.first_with(1, start)) is not None:
             yield host

@@ -1,4 +1,4 @@
-"""What a program can be restarted from, and the ways a workflow file can say so."""
+"""The states from which a program can be restarted, and their keys in a workflow file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "{file}"
 
 @dataclass(frozen=True, slots=True)
 class RestartRule:
-    """What a task of a resumed run goes back to."""
+    """The state to which a task of a resumed run goes back."""
 
     how: RestartHow
     """``files``: a checkpoint that it wrote. ``points``: one that it reported (`wilkins.transport.points`).

@@ -75,7 +75,7 @@ _Steps = Iterator[_Spend | _Sleep | None]
 
 
 class _Rank:
-    """A running rank, or all of a task that do the same: the program, and what was done so far."""
+    """A running rank, or all ranks of a task that do the same: the program, and its past."""
 
     def __init__(self, task: int, rank: int, ranks: int, program: _Steps) -> None:
         self.task = task
@@ -295,7 +295,7 @@ class _Simulation:
         sleepers.clear()
 
     def program(self, index: int, rank: int) -> _Steps:
-        """What a rank does, pause by pause."""
+        """The program of a rank, pause by pause."""
         task = self.model.tasks[index]
         alike = self.ranks[index][rank].ranks
         inlets = [(inlet, self.moving(inlet.port.readers * alike)) for inlet in self.inlets[index]]
@@ -323,7 +323,7 @@ class _Simulation:
                     self.publish(source)
 
     def carry(self, relay: _Relay) -> _Steps:
-        """What a relay does: its receiver asks for a step when it is done with the one before."""
+        """The program of a relay: its receiver asks for a step when it has finished the previous one."""
         latency = nanoseconds(max(self.model.hosts[relay.writes].latency, self.model.hosts[relay.reads].latency))
         sends, receives = self.lines[relay.writes].sends, self.lines[relay.reads].receives
         for number in count():
@@ -464,7 +464,7 @@ class _Simulation:
         )
 
     def crossing(self, relay: _Relay) -> Crossing:
-        """What a relay has carried."""
+        """The transfers of a relay."""
         return Crossing(
             task=self.model.tasks[relay.outlet.writer].name,
             pattern=relay.outlet.port.pattern,

@@ -129,6 +129,6 @@ def _write(output: Path, before: str | None, whole: str) -> None:
 
 
 def _next(ports: Sequence[Port]) -> str:
-    """What the next call is for."""
+    """The advice on the next command."""
     other = "writes" if any(port.direction == "in" for port in ports) else "reads"
     return f"wilkins: record a program that {other} these files with the same -o, and the two are joined"

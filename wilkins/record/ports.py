@@ -43,7 +43,7 @@ class Port:
     """How often their folder was listed."""
     keys: tuple[Key, ...]
     remarks: tuple[str, ...] = ()
-    """What else the user may want to know of it."""
+    """Further remarks for the user."""
 
 
 def ports_of(
@@ -131,10 +131,10 @@ def _publish(files: Sequence[FileAccess]) -> tuple[tuple[Key, ...], tuple[str, .
 
 
 def _kept_open(one: FileAccess) -> tuple[tuple[Key, ...], tuple[str, ...]]:
-    """When an only file that is closed once is complete.
+    """When a single file that is closed once is complete.
 
-    Flushes after each of which a dataset is written again are steps. If each dataset is written once, the file has all
-    of them at its end only.
+    Each flush is a step if a dataset is written again between flushes. If each dataset is written once, the file has
+    all of them at its end only.
     """
     path, count = max(((path, count) for path, count in one.written.items() if path), key=_count, default=("", 0))
     if one.flushes > 1 and count > 1:

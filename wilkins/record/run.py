@@ -24,7 +24,7 @@ from wilkins.transport.board import built_library
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is recorded."""
+    """The command that is recorded."""
 
     words: tuple[str, ...]
     nprocs: int = 1
@@ -34,7 +34,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a run has left."""
+    """The record of a run."""
 
     events: list[Event]
     exit_code: int

@@ -1,4 +1,4 @@
-"""What a program did with files of data, as a table, and what is in those of HDF5."""
+"""A table of a program's accesses to data files, and the contents of HDF5 files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _each(counts: Iterable[int]) -> str:
 
 
 def _datasets(port: Port, cwd: Path) -> str:
-    """What the last file holds, if it is still there, with how often each dataset was written or read."""
+    """The datasets of the last file, if it still exists, with the numbers of writes or reads."""
     import h5py
 
     last = port.files[-1]

@@ -116,7 +116,7 @@ def begun(file: Path, has_schema: bool) -> str:
 
 
 def indent_of(text: str) -> str | None:
-    """What stands before the dash of each task; None if tasks are no list with dashes at the end of the file."""
+    """The indentation of each task's dash; None unless the tasks are a list with dashes at the end of the file."""
     found = re.search(r"^tasks:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*([ \t]*)- ", text, re.MULTILINE)
     if found is None or re.search(r"\n[A-Za-z_]", text[found.end() :]):
         return None

@@ -24,10 +24,10 @@ _MOST_LOADS = 8
 
 
 def network(hosts: Sequence[Host], latency: Sequence[str], bandwidth: Sequence[str]) -> tuple[ModelHost, ...]:
-    """The hosts with what was said of their network: ``100us``, or ``node[0-3]=1ms`` of some, the last word counts.
+    """The hosts with their network by the options: ``100us`` for all, ``node[0-3]=1ms`` for some; the last one counts.
 
     Raises:
-        UsageError: something else was said, or of hosts that are not there.
+        UsageError: an option has another form, or names hosts that are not there.
     """
     if not hosts and (latency or bandwidth):
         option = "--latency" if latency else "--bandwidth"
@@ -41,7 +41,7 @@ def network(hosts: Sequence[Host], latency: Sequence[str], bandwidth: Sequence[s
 def _said(
     option: str, meaning: str, words: Sequence[str], names: Sequence[str], parse: Callable[[str], T]
 ) -> dict[str, T]:
-    """What was said of each host."""
+    """The value of an option for each host."""
     known, found = set(names), dict[str, T]()
     for word in words:
         which, _, value = word.rpartition("=")

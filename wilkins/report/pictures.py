@@ -23,7 +23,7 @@ _SUFFIXES = {
     ".txt": "text",
     ".json": "perfetto",
 }
-"""What the end of a file's name says of its content."""
+"""The format of a file, by the end of its name."""
 _WIDTH = 100
 """Letters in a line where there is no terminal."""
 

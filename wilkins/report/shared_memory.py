@@ -144,7 +144,7 @@ def total_line(found: Sequence[Footprint], unknown: int) -> str:
 
 
 def warnings(found: Sequence[Footprint], folder: Path | None = SHARED_MEMORY) -> list[str]:
-    """What does not fit into a port's `memory`, or into the shared memory of this machine, and how to mend that.
+    """Warnings, with cures, for steps that do not fit into a port's `memory` or this machine's shared memory.
 
     Args:
         folder: the file system that the steps are in; None: those of several hosts, which are not known here.

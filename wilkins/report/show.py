@@ -90,7 +90,7 @@ def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
 
 
 def _orders(plan: Plan) -> Iterator[str]:
-    """Which tasks are stages, when those start that come after others, and what becomes of those that fail."""
+    """A line for each stage, for each task that starts after others, and for each policy on failures."""
     for group in _grouped(plan.tasks, lambda task: _base(plan, task.index)):
         name, task = _members(plan, [task.index for task in group]), group[0]
         if stage := [port for port in plan.ports if port.passes_on and port.task == task.index]:
@@ -174,7 +174,7 @@ def _task_row(group: Sequence[TaskPlan], gpus: bool) -> tuple[str, ...]:
 
 
 def _words(task: TaskPlan) -> list[str]:
-    """What is started; of a ready-made task its name, since its words are options as JSON."""
+    """The command of a task; for a ready-made task its name, since its arguments are options as JSON."""
     launcher = [*(task.mpiexec and (*task.mpiexec, "-n", str(task.nprocs))), *task.prefix]
     if made := started_ready_made(task):
         return [*launcher, PREFIX + made]
@@ -191,12 +191,12 @@ def _started(executable: Path) -> tuple[str, ...]:
 
 
 def _cut(text: str) -> str:
-    """A command that a line of the table has room for; the run's plan.json holds it whole."""
+    """A command cut to the width of the table; the run's plan.json has all of it."""
     return text if len(text) <= _WIDEST_COMMAND else text[: _WIDEST_COMMAND - 3] + "..."
 
 
 def _gpus(task: TaskPlan) -> str:
-    """Which GPUs a task sees; ``-`` if that is left as it is."""
+    """The GPUs that a task sees; ``-`` if its environment is unchanged."""
     return "-" if task.gpus is None else " ".join(task.gpus) or "none"
 
 
@@ -241,7 +241,7 @@ def _between(plan: Plan, group: Sequence[ChannelPlan]) -> str:
 
 
 def _joins_text(plan: Plan, group: Sequence[ChannelPlan]) -> str:
-    """Which instances are joined, line by line; nothing if there is only one way."""
+    """The pairs of joined instances, one a line; empty if there is only one way to join them."""
     ends = [(plan.ports[channel.outport].task, plan.ports[channel.inport].task) for channel in group]
     writer, reader = ends[0]
     found = joins((plan.tasks[i].instance, plan.tasks[j].instance) for i, j in ends)

@@ -71,7 +71,7 @@ def comparison(predicted: Timeline, happened: Timeline) -> str:
 
 
 def gantt(timeline: Timeline, width: int = 100, plain: bool = False) -> str:
-    """One line per rank, a column for each slice of time showing what took most of it.
+    """One line per rank, a column for each slice of time showing its main activity.
 
     Args:
         plain: only ASCII characters.
@@ -113,7 +113,7 @@ def slices(rank: RankTimeline, end: float, columns: int) -> list[dict[Activity, 
 
 
 def _most(slot: dict[Activity, float], marks: dict[Activity, str]) -> str:
-    """The mark of what took most of a slice; nothing where less than half of it was spent."""
+    """The mark of a slice's main activity; a blank if less than half of the slice is covered."""
     if sum(slot.values()) < 0.5:
         return " "
     return marks[max(slot, key=slot.__getitem__)]

@@ -1,4 +1,4 @@
-"""What a run has left for one that goes on with it, and whether it may be gone on with at all."""
+"""The records of a run that another one resumes, and whether it can be resumed at all."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from wilkins.plan.plan import Plan
 from wilkins.resume.restart_point import RestartPoint
 
 _LOCK_WAIT = 10.0
-"""Seconds that what watches over a killed run may take to end what is left of it; a host that is cut off must notice
-that before."""
+"""Seconds in which the watcher of a killed run ends its remaining processes; a host that is cut off must notice before."""
 
 _held: list[int] = []
-"""Locks of the runs that this process goes on with, until it ends or lets them go."""
+"""Locks of the runs that this process resumes, until it ends or releases them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +34,9 @@ class OldRun:
     plan: Plan
     events: list[Event]
     before: list[list[RestartPoint]]
-    """By task, the oldest first: points of the runs before it that it could have gone back to."""
+    """By task, the oldest first: restart points in the runs before it."""
     runs: list[str]
-    """The directories of this run and of those that it goes on with, the newest first."""
+    """The directories of this run and of those that it resumes, the newest first."""
     loops: list[bool]
     """By task: whether it was seen, in the runs before, to read steps in a loop."""
 
@@ -75,7 +74,7 @@ def load(folder: Path) -> OldRun:
 
 
 def let_go() -> None:
-    """Let other processes go on with the runs that this one has loaded."""
+    """Let other processes resume the runs that this one has loaded."""
     while _held:
         os.close(_held.pop())
 

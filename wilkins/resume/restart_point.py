@@ -1,4 +1,4 @@
-"""What a task of a run can go back to, as a value that is kept with the records of the run that goes on with it."""
+"""A restart point of a task, as a value in the records of the run that resumes from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from wilkins.flow.recovery import Position
 
 Stream = tuple[int, int]
-"""What one rank publishes on one out-port: the port's index in the plan, and the rank."""
+"""The steps of one rank on one out-port: the port's index in the plan, and the rank."""
 
 Joined = tuple[int, Stream]
 """A stream on a channel: the channel's place in the plan, and the stream."""

@@ -209,7 +209,7 @@ def _inode(path: Path) -> int:
 
 
 def _plan(old: OldRun, chosen: Sequence[RestartPoint], loops: Sequence[bool]) -> Plan:
-    """The plan of what is left."""
+    """The plan of the remaining work."""
     plan = old.plan
     ports = [_port(plan, port, chosen[port.task]) for port in plan.ports]
     return replace(
@@ -229,9 +229,9 @@ def _task(task: TaskPlan, point: RestartPoint, old: OldRun, loops: bool) -> Task
 
 
 def started_from(task: TaskPlan, point: RestartPoint, runs: Sequence[str], loops: bool) -> Resumed:
-    """What a task is started with to go on from a point. `runs`: where its files may have second names."""
+    """The start of a task that goes on from a point. `runs`: directories that may have hard links to its files."""
     if point.how == "start":
-        # A task that tells points would take a state that it finds for the one to go on from.
+        # A task that reports points would take any state that it finds for its restart point.
         return Resumed(anew=True, env={CHOSEN: ""})
     if point.how == "ended":
         return Resumed(ended=True)

@@ -9,7 +9,7 @@ _PARTS = r"\"[^\"]*\"|'[^']*'|\$\{\w+\}|[\[\]{}]"
 
 
 def mistake(line: str, column: int, problem: str) -> str | None:
-    """What is wrong in a line of text that is no YAML, and how to mend it; None: nothing that is known.
+    """The mistake in a line of invalid YAML, with its cure; None: no known one.
 
     Args:
         column: where the parser gave up, from 0.

@@ -34,7 +34,7 @@ _ANY = _Class(((0, 0x2E), (0x30, _LAST)))
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """What keeps a text from being the name or pattern of files, with its cure; None if nothing does."""
+    """Why a text is no name or pattern of files, with the cure; None if it is one."""
     if len(_bytes(pattern)) > MAX_BYTES:
         return f"a file name may have at most {MAX_BYTES} bytes; shorten it"
     if pattern.endswith("/") or posixpath.normpath(pattern) in (".", "..", "/"):
@@ -59,7 +59,7 @@ def components(pattern: str) -> tuple[bool, tuple[str, ...]]:
 
 
 def is_folder(pattern: str) -> bool:
-    """True for the name or pattern of folders, each of which is a step."""
+    """True for a name or pattern of folders: each folder is a step."""
     return pattern.endswith("/")
 
 
@@ -106,7 +106,7 @@ class PatternIndex(Generic[Item]):
         self._heads = sorted(self._by_head)
 
     def meeting(self, pattern: str) -> Iterator[Item]:
-        """The items whose pattern can match a name that this one matches, in no particular order."""
+        """The items whose pattern shares a matching name with this one, in any order."""
         head = self._head(pattern)
         heads = [head[:length] for length in range(len(head)) if head[:length] in self._by_head]
         for longer in self._heads[bisect_left(self._heads, head) :]:
@@ -131,7 +131,7 @@ def _component(one: str, other: str) -> bool:
 
 
 def _literal_head(pattern: str) -> str:
-    """What precedes the first wildcard."""
+    """The part before the first wildcard."""
     return pattern[: min((pattern.find(letter) for letter in "*?[" if letter in pattern), default=len(pattern))]
 
 
@@ -139,7 +139,7 @@ class _Shape(NamedTuple):
     """A component between its stars."""
 
     pieces: tuple[tuple[_Class, ...], ...]
-    """What stands before, between and after the stars; one piece: there is none."""
+    """The pieces before, between and after the stars; one piece: no stars."""
     head: str
     """The first piece, if only letters are in it, and the last one as `tail`; else empty."""
     tail: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
 INVALID: Any = object()
-"""What reading a value gives after it has reported a problem."""
+"""The result of reading a value whose problem has been reported."""
 
 REQUIRED: Any = object()
 
@@ -44,7 +44,7 @@ class Where:
 
 
 class Kind(ABC):
-    """What a key accepts."""
+    """The kind of values that a key accepts."""
 
     meaning: str
     """For error messages and the reference: ``a whole number of 1 or more``."""
@@ -78,7 +78,7 @@ def keys_of(section: type) -> Iterator[Field[Any]]:
 
 
 def kind_of(item: Field[Any]) -> Kind:
-    """What the key accepts."""
+    """The kind of values that the key accepts."""
     kind = item.metadata["kind"]
     return kind if isinstance(kind, Kind) else NAMED_KINDS[kind[0]](*kind[1:])
 

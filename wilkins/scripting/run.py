@@ -59,12 +59,12 @@ class Run:
 
     @property
     def tasks(self) -> list[dict[str, Any]]:
-        """What became of each task."""
+        """The outcome of each task."""
         return list(self.summary.get("tasks", ()))
 
     @property
     def channels(self) -> list[dict[str, Any]]:
-        """What became of the steps of each channel."""
+        """The outcome of the steps of each channel."""
         return list(self.summary.get("channels", ()))
 
     @cached_property
@@ -78,11 +78,11 @@ class Run:
 
     @cached_property
     def plan(self) -> Plan:
-        """What was started."""
+        """The plan of the run."""
         return planfile.loads((self.path / "plan.json").read_text(encoding="utf-8"))
 
     def timeline(self) -> Timeline:
-        """What every rank did when, in seconds from the beginning.
+        """The activities of every rank, in seconds from the beginning.
 
         Raises:
             UsageError: there is no trace.
@@ -100,7 +100,7 @@ class Run:
         return written(self.path, Path(path))
 
     def log(self, task: str) -> str:
-        """What a task has printed; of one with a log for each rank, all of them.
+        """The output of a task; all logs, if each rank has one.
 
         Raises:
             UsageError: there is no such task.

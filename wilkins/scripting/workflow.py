@@ -133,7 +133,7 @@ class Workflow:
         return path
 
     def check(self) -> tuple[str, ...]:
-        """What might not be meant.
+        """Notes on what may be a mistake.
 
         Raises:
             WorkflowError: with everything that is wrong.
@@ -141,7 +141,7 @@ class Workflow:
         return self.plan().notes
 
     def plan(self) -> Plan:
-        """What would be started.
+        """The plan that a run would start.
 
         Raises:
             WorkflowError: with everything that is wrong.

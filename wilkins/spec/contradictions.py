@@ -20,7 +20,7 @@ _OF_FILES = {
 
 
 def of_devices(task: Task) -> Iterator[tuple[Position, str]]:
-    """What of a task's `gpus` and `device` cannot be, on any machine."""
+    """Contradictions in a task's `gpus` and `device`, on any machine."""
     own = (task.env or {}).get(VISIBLE)
     if task.gpus is not None and own is not None:
         message = f"{task.label}: 'gpus' and {VISIBLE} under 'env' both say which GPUs it sees; remove one of them"
@@ -87,7 +87,7 @@ def of_failure(task: Task) -> Iterator[tuple[Position, str]]:
 
 
 def of_restart(task: Task) -> Iterator[tuple[Position, str]]:
-    """What is wrong with a task's `restart`, and where."""
+    """Contradictions in a task's `restart`, and where they are."""
     rule = task.restart
     if rule is None:
         return
@@ -110,7 +110,7 @@ def of_restart(task: Task) -> Iterator[tuple[Position, str]]:
 
 
 def of_sets(task: Task) -> Iterator[tuple[Position, str]]:
-    """What is wrong with ports of a task whose steps are folders or several files, and with rules for those alone."""
+    """Contradictions in ports whose steps are folders or several files, and in rules for these alone."""
     for noun, ports in (("inport", task.inports), ("outport", task.outports)):
         for port in ports:
             who = f"{task.label}, {noun} {port.filename!r}"

@@ -65,7 +65,7 @@ def _policy(port: InPort) -> FlowPolicy:
 
 
 def _dsets(first: Port, port: Port) -> tuple[Dset, ...]:
-    """Those of both, each once; an entry without any is for all."""
+    """The datasets of both ports, each once; an entry without any is for all."""
     if not first.dsets and not port.dsets:
         return ()
     found: dict[tuple[object, ...], Dset] = {}

@@ -27,7 +27,7 @@ class PerInstance:
 
 
 class Arguments(Kind):
-    """Words, any of which may be a list with a word for each instance."""
+    """Arguments; each may be a list with a word for each instance."""
 
     meaning = "a list of words, or one text split like a shell's"
 
@@ -81,7 +81,7 @@ def numbers_text(numbers: Sequence[int]) -> str:
 
 
 def braced(words: Sequence[str]) -> str:
-    """What instances have in one place: the word they share, or ``{1.0,2.0,...,9.0}``."""
+    """One argument of all instances: the word they share, or ``{1.0,2.0,...,9.0}``."""
     different = list(dict.fromkeys(words))
     if len(different) == 1:
         return different[0]

@@ -36,5 +36,5 @@ def listed(setting: str) -> tuple[str, ...]:
 
 
 def number_of(device: str) -> int:
-    """Which of the GPUs that the process sees ``cuda`` or ``cuda:k`` is."""
+    """The number of ``cuda`` or ``cuda:k`` among the GPUs that the process sees."""
     return int(device.partition(":")[2] or 0)

@@ -19,7 +19,7 @@ from wilkins.submit.script import launch_words, with_options, within_quotes
 
 
 class Batch(Protocol):
-    """What is used of an executor of PSI/J."""
+    """The part of a PSI/J executor that is used."""
 
     def generate_submit_script(self, job: Any, context: dict[str, Any], submit_file: IO[str]) -> None:
         """Write the script of a job."""

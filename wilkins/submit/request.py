@@ -1,4 +1,4 @@
-"""What a batch job is to be, decided from a plan and the options of ``wilkins submit``. No I/O."""
+"""The request for a batch job, from a plan and the options of ``wilkins submit``. No I/O."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class JobRequest:
 
     @property
     def size(self) -> str:
-        """What it asks for, in words."""
+        """The requested resources, in words."""
         parts = [count_of(self.cores, "core")]
         if self.gpus:
             parts.append(count_of(self.gpus, "GPU"))
@@ -144,6 +144,6 @@ def job_name(workflow: str) -> str:
 
 
 def _threads(value: str) -> int:
-    """What OMP_NUM_THREADS says: a number, or one for each nested level of parallel regions."""
+    """The threads by OMP_NUM_THREADS: a number, or one for each nested level of parallel regions."""
     numbers = [int(part) for part in value.split(",") if part.strip().isdecimal()]
     return max(1, math.prod(numbers))

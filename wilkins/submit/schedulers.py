@@ -33,7 +33,7 @@ class Scheduler:
     options: Callable[[JobRequest], Iterator[str]]
     """The options of a job that PSI/J does not write."""
     lacks: Callable[[JobRequest], str] = lambda _: ""
-    """What of a job its script cannot say, and how to go on; empty: nothing."""
+    """The part of a job that its script cannot express, with a cure; empty: none."""
     reads_input: bool = False
     """True if it reads the options of a script only from its standard input."""
 
@@ -104,7 +104,7 @@ SCHEDULERS = {
 
 
 def choose(given: str | None, commands: Collection[str]) -> Scheduler:
-    """The scheduler that is given, or the one that is here.
+    """The given scheduler, or the installed one.
 
     Args:
         commands: those of the schedulers' commands that are on PATH.

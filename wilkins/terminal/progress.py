@@ -104,11 +104,11 @@ class History:
 
     @property
     def before(self) -> Snapshot:
-        """The one with which it is compared."""
+        """The older snapshot of the comparison."""
         return self._snapshots[0]
 
     def before_of(self, task: TaskNow) -> TaskNow | None:
-        """A task in that one."""
+        """The task in the older snapshot."""
         return self._before.get(task.name)
 
     def last_step(self, name: str) -> tuple[float, bool] | None:
@@ -184,7 +184,7 @@ def _last_step(history: History, group: Sequence[TaskNow]) -> str:
 
 
 def _now(group: Sequence[TaskNow]) -> str:
-    """What most of them do; how long, of the one that has waited longest."""
+    """The activities of the tasks, with counts, and the longest wait among them."""
     if len(group) == 1:
         (task,) = group
         return f"{task.doing}: {duration(round(task.since_s))}" if round(task.since_s) else task.doing
@@ -196,7 +196,7 @@ def _now(group: Sequence[TaskNow]) -> str:
 
 
 def _kind(task: TaskNow) -> str:
-    """What it does, without what differs between the instances of an ensemble."""
+    """The activity of a task, in words that are the same for all instances of an ensemble."""
     if not task.since_s:
         return task.doing
     return "look in vain" if "in vain" in task.doing else "wait"

@@ -1,6 +1,6 @@
 """The standard streams as a command finds them: closed, full, read by nobody, or unable to show every letter.
 
-What cannot be written changes no run: it is left out, and `finish` tells of it at the end.
+Output that cannot be written is left out and changes no run; `finish` reports it at the end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def show(text: str, end: str = "\n") -> None:
 
 
 def show_bytes(data: bytes) -> None:
-    """Put out what is no text."""
+    """Write bytes that are no text."""
     with _writing(_OUTPUT):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -80,7 +80,7 @@ def _writing(number: int) -> Iterator[None]:
 
 
 def finish() -> int:
-    """Write out what is buffered, before Python does and words a failure in its own way.
+    """Flush the streams before Python does, which words failures in its own way.
 
     Returns:
         The exit code of a command that went well otherwise: a reader that has gone away is no error, nor is an error

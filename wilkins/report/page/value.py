@@ -32,7 +32,7 @@ def packed(value: dict[str, Any]) -> str:
 
 
 def value_of(timeline: Timeline, published: Sequence[Event]) -> dict[str, Any]:
-    """What the script shows of a timeline. `published`: the events of its steps, in their order."""
+    """The part of a timeline that the script shows. `published`: the events of its steps, in their order."""
     tick = max(_FINEST, timeline.end / _TICKS)
     patterns = _Numbers()
     of_task = {task.name: number for number, task in enumerate(timeline.tasks)}
