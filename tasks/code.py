@@ -47,7 +47,7 @@ def load(name: str, key: str, folders: Sequence[Path]) -> Callable[..., Any]:
 
 
 def problem(name: str, folders: Sequence[Path], path: Sequence[str] = (), *, elsewhere: bool = False) -> str:
-    """What keeps a function from being loaded, as far as the text of its file shows it; nothing is executed.
+    """Why a function cannot be loaded, as far as the text of its file shows; nothing is executed.
 
     Args:
         name: as `load` takes it.

@@ -1,4 +1,4 @@
-"""What goes wrong in a ready-made task and its user can mend."""
+"""Errors of a ready-made task that its user can mend."""
 
 from wilkins.errors import WilkinsError
 

@@ -32,7 +32,7 @@ class ReadyMade:
     task's ports (a `Ports`), and its ranks (a `wilkins.tasks.group.Group`). A `wilkins.tasks.errors.TaskError` or
     OSError is shown to the user as it is."""
     check: Callable[[Any, Any], Iterable[tuple[str, str]]] = lambda *_: ()
-    """What is wrong with the options of a task (a `wilkins.spec.workflow.Task`): keys of the section, and messages."""
+    """Checks the options of a task (a `wilkins.spec.workflow.Task`): gives keys of the section, and messages."""
     code: Callable[[Any], Iterable[tuple[str, str]]] = lambda _: ()
     """The functions that the options name, as `wilkins.tasks.code` finds them: keys of the section, and names."""
     saves: Callable[[Any], bool] = lambda _: False

@@ -47,7 +47,7 @@ def all_names(file: h5py.File) -> list[str]:
 
 
 def pieces(dset: h5py.Dataset, rank: int, size: int) -> Iterator[NDArray[Any]]:
-    """What this rank reads of a dataset: its part of the first axis, in pieces. A scalar is the first rank's."""
+    """This rank's part of a dataset: a range of the first axis, in pieces. A scalar is read by the first rank."""
     if dset.shape is None:
         return
     if not dset.shape:

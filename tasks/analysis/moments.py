@@ -106,7 +106,7 @@ class Moments:
         return self.count * self.m4 / self.m2**2 - 3 if self.m2 > 0 else math.nan
 
     def results(self) -> dict[str, float]:
-        """What is written of them, by name."""
+        """The results to write, by name."""
         nothing = math.nan
         return {
             "count": self.count,

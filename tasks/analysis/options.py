@@ -103,7 +103,7 @@ def _part(noun: str, cls: type) -> SectionList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """What is done with each step of the in-port."""
+    """The analysis of each step of the in-port."""
 
     folder: str = key(text(), default=".", doc="Folder of all results, made if it is missing; relative to the task's.")
     moments: tuple[Moments, ...] = key(
@@ -135,7 +135,7 @@ class Analysis:
 
 
 def stem_of(dset: str) -> str:
-    """What result files of a dataset are called."""
+    """The names of a dataset's result files."""
     return "-".join(part for part in dset.split("/") if part) or "root"
 
 

@@ -1,4 +1,4 @@
-"""Result files: appended to or replaced as a whole, so that whoever reads one never finds half a file."""
+"""Result files: appended to or replaced as a whole, so that no reader finds half a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_whole(path: Path, data: bytes | memoryview) -> None:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """A JSON object; what is not a finite number is null there."""
+    """A JSON object, with null for numbers that are not finite."""
     known = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
     }

@@ -123,7 +123,7 @@ def _read(version: Version) -> tuple[str, bool]:
 
 
 def shown(folder: Path, name: str | None = None) -> str:
-    """What a version holds, by default the newest one: every array of every rank."""
+    """The arrays of every rank in a version, by default the newest one."""
     version = _one(folder, name)
     with _explained(version), Contents(version.path) as contents:
         count = f"{contents.ranks} rank{'' if contents.ranks == 1 else 's'}"

@@ -79,7 +79,7 @@ class _Array:
 
 @dataclass(slots=True)
 class _Found:
-    """What ranks have under a path: the first one's, and what tells whether that is all."""
+    """The arrays of ranks under a path: the first rank's, and whether that is all."""
 
     entry: Entry
     identity: tuple[int, int]

@@ -119,7 +119,7 @@ class Optimizer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regularise:
-    """What holds the model to what it was after earlier steps of the stream."""
+    """Terms that keep the model close to its state after earlier steps of the stream."""
 
     name: str = key(
         code("ewc", "lwf"),

@@ -396,7 +396,7 @@ def _split(tensor: torch.Tensor, size: int) -> tuple[torch.Tensor, ...]:
 
 
 def _packed(value: Any) -> bytes:
-    """As bytes, with which processes deal better than with hundreds of tensors."""
+    """The value as bytes, which processes exchange faster than hundreds of tensors."""
     file = io.BytesIO()
     torch.save(value, file)
     return file.getvalue()

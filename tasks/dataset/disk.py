@@ -157,7 +157,7 @@ class Files:
 
 
 def _runs(rows: np.ndarray[Any, Any], size: int) -> Iterator[tuple[int, int]]:
-    """Which of the rows to read at once: from the first of a run to the end of it."""
+    """The ranges of rows to read at once, each from its first row to its end."""
     breaks = np.flatnonzero((np.diff(rows) - 1) * size > GAP) + 1
     edges = [0, *breaks.tolist(), len(rows)]
     return pairwise(edges)

@@ -103,7 +103,7 @@ class Turns:
 
     @contextlib.contextmanager
     def _locked(self, *, wait: bool = True) -> Iterator[_Shared | None]:
-        """What the workers share, which is written back; None: another one has it."""
+        """The shared state, which is written back; None: another worker has it."""
         file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
             try:
@@ -124,7 +124,7 @@ class Turns:
 
 @dataclass(slots=True)
 class _Shared:
-    """What the workers of a rank know together."""
+    """The shared state of a rank's workers."""
 
     next: int = 0
     """Number of the next step of the stream."""
@@ -138,14 +138,14 @@ class _Shared:
 
 
 def _lay(path: str, taken: Taken) -> None:
-    """Lay a step aside for another worker."""
+    """Put a step aside for another worker."""
     part = Path(f"{path}.part")
     torch.save((taken.number, taken.before, taken.count, taken.rows, taken.source), part)
     part.rename(path)
 
 
 def _fetched(path: str) -> Taken | None:
-    """What was laid aside, which is taken away; None: there is nothing."""
+    """The step that was put aside, which is removed; None: there is none."""
     laid = Path(path)
     if not laid.exists():
         return None

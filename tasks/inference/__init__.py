@@ -1,1 +1,1 @@
-"""Serving predictions of a model that is trained meanwhile."""
+"""Serves predictions of a model that is being trained."""

@@ -224,7 +224,7 @@ class Model:
 
 
 def _write(name: str, number: int, options: Options, step: Step, model: Model, predicted: NDArray[Any] | None) -> bool:
-    """Publish what was predicted for a step; whether it is good."""
+    """Publish the predictions for a step; returns whether they are good."""
     good = predicted is not None and model.is_good and bool(np.isfinite(predicted).all())
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     with h5py.File(name, "w") as file:

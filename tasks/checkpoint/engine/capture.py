@@ -1,4 +1,4 @@
-"""Copying a state's bytes into the ring while the program computes, and what is left of it when it waits."""
+"""Copies a state's bytes into the ring while the program computes, and the rest when it waits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Filled = tuple[int, int, Any]
 
 @dataclass(slots=True)
 class Saved:
-    """What became of a version."""
+    """The outcome of a version."""
 
     step: int
     blocked: float = 0.0
@@ -54,7 +54,7 @@ class Plan:
     own: list[Part]
     """Where this rank's other arrays stand in its stream."""
     checked: list[tuple[int, list[list[Part]]]]
-    """The other ranks' shares in blocks, of which this one makes digests for the vote."""
+    """The other ranks' shares in blocks; this rank makes digests of them for the vote."""
     signature: str
     """Tells whether the replicated arrays are of the same names, kinds and shapes on all ranks."""
 
@@ -79,7 +79,7 @@ class Job:
     watch: Watch | None = None
     """Sees what changes before it is captured."""
     exposed: bool = False
-    """Some of it may change unseen: it has to be captured before `save` returns."""
+    """Set if some of it may change unseen, and must be captured before `save` returns."""
     promised: list[str] = field(default_factory=list)
     """Paths of arrays that may change unseen, which the program has promised to leave alone until it is captured."""
     saved: Saved = field(init=False)

@@ -158,7 +158,7 @@ class Checkpointer:
         self._releasing = threading.RLock()
         self._last_asked: tuple[float, float] | None = None
         self.history: deque[Saved] = deque(maxlen=1000)
-        """What became of the latest versions, in order."""
+        """The outcomes of the latest versions, in order."""
         in_memory = levels.memory_of(self.folder) if memory is True else Path(memory).absolute() if memory else None
         self._folders = Folders(self.folder, in_memory, self._ranks)
         self._folders.open(partners, node, keep=keep, leaders=leaders, block=block)

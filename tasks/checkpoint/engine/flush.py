@@ -43,7 +43,7 @@ class Writing:
 
 
 class Flush:
-    """The thread that makes versions of what was captured, one after the other."""
+    """The thread that writes captured states as versions, one after the other."""
 
     def __init__(
         self,

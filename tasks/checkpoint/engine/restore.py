@@ -329,7 +329,7 @@ class _Loader:
         return None
 
     def _has(self, entry: Entry) -> bool:
-        """Whether this rank may have it: an array that was one rank's own is nobody else's, unless all had the same."""
+        """Whether this rank may get the array: a rank's own array is for it alone, unless all ranks had the same."""
         if entry.spec.placement != "local" or self._rank < self._contents.ranks:
             return True
         key = entry.spec.key
@@ -454,7 +454,7 @@ def _overlap(
 
 
 def _elements(memory: Bytes, spec: Spec, shape: Sequence[int]) -> NDArray[Any]:
-    """Bytes as elements of the right size, whatever they mean."""
+    """Bytes as elements of the right size, without regard to their type."""
     return memory.view(np.dtype(f"V{spec.itemsize}")).reshape(tuple(shape))
 
 

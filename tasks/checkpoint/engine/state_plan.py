@@ -334,7 +334,7 @@ def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
 
 
 def _as_given(view: Any, kind: type, grad: bool) -> Any:
-    """What the program has handed over, made again from a view of it."""
+    """The array that the program has passed to `save`, made again from a view of it."""
     if kind is np.ndarray:
         return view
     import torch
@@ -343,7 +343,7 @@ def _as_given(view: Any, kind: type, grad: bool) -> Any:
 
 
 def _on_device(array: Any) -> bool:
-    """Whether it is a GPU's: what is copied there is ordered by streams."""
+    """Whether it is on a GPU, where streams order the copies."""
     return type(array) is not np.ndarray and not array.is_cpu
 
 
@@ -383,7 +383,7 @@ def matches(key: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _identity(source: Source, where: int) -> Any:
-    """What is the same for two references to the same values, such as tied weights; None for what has no address."""
+    """A key that is the same for two references to the same values, such as tied weights; None without an address."""
     spec, value = source.spec, source.value
     if spec.placement == "shard" or not spec.nbytes:
         return None

@@ -241,7 +241,7 @@ class _Coding:
             self._writing.close()
 
     def _gathered(self, begin: int, end: int) -> list[Bytes]:
-        """The pieces of the stripe that this node makes the parity of; it sends its own to who makes theirs."""
+        """The pieces of the stripe whose parity this node makes; it sends its own pieces to the other nodes."""
         mine, theirs = _cut(self._mine, end - begin), _cut(self._theirs, end - begin)
         with self._noting():
             for chunk, piece in enumerate(mine):

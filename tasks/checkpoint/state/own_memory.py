@@ -16,7 +16,7 @@ class _Piece(ctypes.Structure):
 def copy(to: int, address: int, length: int) -> bool:
     """Copy `length` bytes, at memmove's speed, without the interpreter's lock; returns whether all of them were there.
 
-    The kernel reads them (`process_vm_readv`), so that what is not there is an answer and not the end of the process.
+    The kernel reads them (`process_vm_readv`): missing memory is an error code, and does not end the process.
     """
     while length:
         local, remote = _Piece(to, length), _Piece(address, length)

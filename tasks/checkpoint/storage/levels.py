@@ -70,7 +70,7 @@ def forgotten(storage: Path) -> None:
 
 
 def in_memory(storage: Path) -> str:
-    """What to tell whoever looks at a storage folder alone: newer versions are, or may be, in memory. Or nothing."""
+    """A note for readers of a storage folder alone: newer versions are, or may be, in memory. Empty if not."""
     try:
         values = _REMEMBERED(checked_json.parse(read_small(storage / _WHERE, _LONGEST)), "")
         memory, nodes = Path(values["memory"]), list(values["nodes"])

@@ -109,7 +109,7 @@ def reading(manifest: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unless_read(manifest: Path) -> Iterator[bool]:
-    """Let nobody begin to read a version while the block lasts; gives whether nobody reads it."""
+    """Keep readers from opening a version inside the block; gives whether it has none."""
     with _opened(manifest) as descriptor:
         free = True
         if descriptor >= 0:

@@ -144,7 +144,7 @@ def parsed(text: str | bytes, file: Path) -> Sheet:
 
 
 def _check_sheet(sheet: Sheet) -> None:
-    """See whether a sheet's numbers lead to what is there.
+    """Check that a sheet's numbers lead to existing parts.
 
     Raises:
         Wrong: they do not.

@@ -282,7 +282,7 @@ def begin(folder: Path, step: int, after: int = 0) -> tuple[int, Path]:
 def hidden(folder: Path, name: str) -> Path:
     """Make the folder that a version is written to until it is committed.
 
-    Its name is nobody else's: ranks of a job that is being killed never write to what the next job makes.
+    Its name is unique: ranks of a job that is being killed never write to the next job's folder.
     """
     path = folder / f".{name}.{secrets.token_hex(4)}.new"
     path.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""What a learner tells: of a step, of where it is in the data, and of how good its model is."""
+"""The reports of a learner: on a step, on its position in the data, and on the quality of its model."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Incremental(Strategy):
-    """Train on what is new only: the lower bound, which forgets."""
+    """Train on new samples only: the lower bound, which forgets."""
 
     name = "incremental"
     buffered = False

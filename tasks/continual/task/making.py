@@ -44,7 +44,7 @@ def device_of(choice: str, ranks: Group) -> torch.device:
 
 
 def model_of(name: str, arguments: Mapping[str, Any], folders: Sequence[Path], seed: int = 0) -> torch.nn.Module:
-    """The model that a function makes; what is random in it follows from `seed`.
+    """The model that a function makes, its random values from `seed`.
 
     Raises:
         TaskError: there is no such function, it fails, or what it gives is no model.
@@ -209,7 +209,7 @@ def label_of(options: Options) -> str | None:
 
 
 def refused(name: str, x: torch.Tensor, error: Exception) -> str:
-    """What to tell if a model does not take samples."""
+    """The message if a model does not take samples."""
     kind = str(x.dtype).removeprefix("torch.")
     whole = (
         "" if x.is_floating_point() or x.is_complex() else " (x.float() in its 'forward' makes floating-point numbers)"

@@ -48,7 +48,7 @@ class Versions:
             self._publish(learner, loss, error)
 
     def publish_last(self, learner: Learner, loss: float, error: float) -> None:
-        """Publish the learner's state, unless that is what was published last."""
+        """Publish the learner's state, unless it was published last."""
         if self._when and self._published_at != learner.steps:
             self._publish(learner, loss, error)
 
@@ -80,7 +80,7 @@ class Versions:
         return max(0, self.count - 1 - self._first)
 
     def state(self) -> dict[str, Any]:
-        """What a save holds of it: plain values, and the newest version's tensors where a run can be resumed."""
+        """The state for a save: plain values, and the newest version's tensors where a run can be resumed."""
         newest = self._newest
         return {
             "versions": self.count,

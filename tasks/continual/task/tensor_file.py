@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 _RAW = {1: torch.uint8, 2: torch.int16}
-"""What stands for tensors of dtypes that HDF5 does not know (bfloat16, float8), by bytes per element."""
+"""The dtypes that replace those unknown to HDF5 (bfloat16, float8), by bytes per element."""
 _DTYPE = "torch_dtype"
 
 
