@@ -20,7 +20,8 @@ from wilkins.plan.plan import Plan
 from wilkins.resume.restart_point import RestartPoint
 
 _LOCK_WAIT = 10.0
-"""Seconds in which the watcher of a killed run ends its remaining processes. A host that is cut off ends first."""
+"""Seconds in which the watcher of a killed run ends its remaining processes. On several hosts, a host that is cut off
+needs `PATIENCE` more to notice."""
 
 _held: list[int] = []
 """Locks of the runs that this process resumes, until it ends or releases them."""

@@ -43,8 +43,8 @@ class Held:
 class Window:
     """Steps, from the thread that takes them to the one that stores them.
 
-    At most `most` wait, and one more is being stored. When a step comes for which there is no room, the oldest is let
-    go of; with `block`, one that is to be stored is waited for instead. The last one is always to be stored.
+    At most `most` wait, and one more is being stored. When a step comes and the window is full, the oldest is
+    released; with `block`, the window waits if the oldest is to be stored. The last step is always to be stored.
     """
 
     def __init__(self, most: int, *, block: bool) -> None:
