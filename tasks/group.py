@@ -6,9 +6,11 @@ sleep by themselves.
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,6 +24,21 @@ T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 20e-6, 1e-3
 _SHORT = 1016
 """Bytes of a value that are gathered by one message; longer ones take a second one."""
+
+
+@contextmanager
+def _waiting() -> Iterator[None]:
+    """While it lasts, the run knows that this rank waits for others of its task; outside of one, nobody is there to
+    know."""
+    tell = getattr(ctypes.CDLL(None), "wilkins_ranks_wait", None)
+    if tell is None:
+        yield
+        return
+    tell(1)
+    try:
+        yield
+    finally:
+        tell(0)
 
 
 class Group:
@@ -115,12 +132,15 @@ class MPIGroup(Group):
         self.comm.Free()
 
     def _wait(self, requests: list[MPI.Request]) -> None:
+        if self._mpi.Request.Testall(requests):
+            return
         pause = _FIRST_PAUSE
-        while not self._mpi.Request.Testall(requests):
-            if time.monotonic() > self._deadline:
-                raise TimeoutError("the other ranks did not answer")
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        with _waiting():
+            while not self._mpi.Request.Testall(requests):
+                if time.monotonic() > self._deadline:
+                    raise TimeoutError("the other ranks did not answer")
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class TorchGroup(Group):
@@ -135,7 +155,8 @@ class TorchGroup(Group):
 
     def allgather(self, value: T) -> list[T]:
         found = [value] * self.size
-        self._dist.all_gather_object(found, value, self._group)
+        with _waiting():
+            self._dist.all_gather_object(found, value, self._group)
         return found
 
     def alltoall(self, numbers: Sequence[int]) -> list[int]:
@@ -143,7 +164,8 @@ class TorchGroup(Group):
 
         given = torch.tensor(numbers)
         got = torch.empty_like(given)
-        self._dist.all_to_all_single(got, given, group=self._group)
+        with _waiting():
+            self._dist.all_to_all_single(got, given, group=self._group)
         found: list[int] = got.tolist()
         return found
 
@@ -152,9 +174,10 @@ class TorchGroup(Group):
 
         works = [self._dist.irecv(torch.from_numpy(array), rank, self._group) for rank, array in receive.items()]
         works += [self._dist.isend(torch.from_numpy(array), rank, self._group) for rank, array in send.items()]
-        for work in works:
-            assert work is not None  # this rank is in the group
-            work.wait()
+        with _waiting():
+            for work in works:
+                assert work is not None  # this rank is in the group
+                work.wait()
 
     def dup(self) -> TorchGroup:
         return TorchGroup(self._dist.new_group(backend="gloo"))

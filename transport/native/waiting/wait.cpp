@@ -101,7 +101,22 @@ bool Wait::is_in_vain(Board::Lock& lock) {
     tell(lock);
     const bool vain = is_stuck(process_.board, process_.rank_index);
     go_on();
+    if (vain) share_vain();
     return vain;
+}
+
+// Ranks of the task that wait for the same go on without it, too: this one may meet them next, and they would wait for it then.
+void Wait::share_vain() const {
+    const Board& board = process_.board;
+    bool any = false;
+    for (RankRecord& rank : ranks_of(board, board.task(process_.context.task)))
+        for (WaitRecord& wait : rank.waits) {
+            if (wait.what != what_ || wait.kind != WaitKind::gives_up || wait.port != port_) continue;
+            if (strncmp(wait.name, name_, sizeof(wait.name) - 1) != 0) continue;
+            any = any || !wait.in_vain;
+            wait.in_vain = 1;
+        }
+    if (any) board.ring(port_);
 }
 
 bool Wait::is_alone(Board::Lock& lock) {

@@ -38,6 +38,7 @@ public:
     bool is_alone(Board::Lock& lock);
 
 private:
+    void share_vain() const;
     void note(const char* event) const;
     void go_on();
 
