@@ -36,8 +36,8 @@ from reference.store import Store
 
 from wilkins.flow.machine import Wait
 
-PATIENCE = 12
-"""So often those that poll are let go on while nothing else moves."""
+PATIENCE = 40
+"""So often those that poll are let go on while nothing else moves: more often than queues may have to grow for them."""
 
 
 class Run(Books):
