@@ -16,7 +16,7 @@ from wilkins.launch.hostjob import meeting
 from wilkins.launch.hostjob.ranks import Ranks
 from wilkins.launch.hosts.control import Control
 from wilkins.launch.hosts.keeper import Keeper, serve
-from wilkins.launch.hosts.opening import Opening
+from wilkins.launch.hosts.opening import Opening, Refused
 from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.job.programs import Worlds, label
 from wilkins.launch.programs import environment as env
@@ -261,11 +261,11 @@ class _Opening(Opening):
 
     def heed(self, message: dict[str, Any]) -> None:
         if "leave" in message:  # the run is not set up
-            raise _Refused(message["leave"])
+            raise Refused(message["leave"])
         try:
             super().heed(message)
         except EOFError:  # or ends before it has begun
-            raise _Refused(_verdict(self._control)) from None
+            raise Refused(_verdict(self._control)) from None
 
     def _hear_ranks(self) -> None:
         for number, message in self._ranks.heard():
@@ -273,14 +273,6 @@ class _Opening(Opening):
                 self._control.send(rank=number)
             elif "left" in message:
                 raise EOFError
-
-
-class _Refused(Exception):
-    """There is no run."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__()
-        self.code = code
 
 
 def _keep(link: meeting.Link, ranks: Ranks) -> int:
@@ -323,7 +315,7 @@ def main(descriptor: int, path: Path) -> int:
     ranks = Ranks(socket.socket(fileno=descriptor))
     try:
         code = _keep(meeting.join(path, socket.gethostname()), ranks)
-    except _Refused as refused:
+    except Refused as refused:
         code = refused.code
     except EOFError:
         code = 1

@@ -20,7 +20,7 @@ from wilkins.launch.begin import brief, make_folders
 from wilkins.launch.hosts.asks import Asks
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
 from wilkins.launch.hosts.elsewhere import Elsewhere
-from wilkins.launch.hosts.opening import Opening
+from wilkins.launch.hosts.opening import Opening, Refused
 from wilkins.launch.hosts.relays import Relays
 from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.hosts.told import Account, State
@@ -379,7 +379,8 @@ def serve(control: Control, opening: Opening, make: Callable[[dict[str, Any]], K
         make: makes the keeper, of the head's first message.
 
     Raises:
-        EOFError: there is no run, or the head has left.
+        EOFError: the head has left.
+        Refused: there is to be no run.
         OSError: it has left.
     """
     try:
@@ -389,6 +390,8 @@ def serve(control: Control, opening: Opening, make: Callable[[dict[str, Any]], K
         keeper = make(told)
         control.send(ready=keeper.addresses())
         keeper.keep(opening.wait("addresses")["addresses"], opening.rest)
+    except Refused:
+        raise
     except WilkinsError as error:
         control.send(failed=str(error), code=error.exit_code)
         return error.exit_code

@@ -6,8 +6,17 @@ import selectors
 import time
 from typing import Any
 
+from wilkins.errors import WilkinsError
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control
 from wilkins.launch.hosts.told import Account, State
+
+
+class Refused(WilkinsError):
+    """There is to be no run; the head, or who stands for it, has given the exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__("there is no run")
+        self.code = code
 
 
 class Opening:
