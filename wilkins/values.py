@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, 
 
 __all__ = [
     "MISSING",
-    "NotOfTypeError",
     "asdict",
     "dataclass",
     "field",
@@ -270,10 +269,6 @@ T = TypeVar("T")
 _Reader = Callable[[Any], Any]
 
 
-class NotOfTypeError(ValueError):
-    """Data do not have the form of what they are to be; the message says where."""
-
-
 def plain(value: Any) -> Any:
     """What stands in JSON for a value that it has no form for; give it to `json.dumps` as ``default``."""
     if is_dataclass(value):
@@ -286,7 +281,7 @@ def restored(kind: type[T], data: Any) -> T:
     class has no field for is left out.
 
     Raises:
-        NotOfTypeError: something is missing, or of another type than its field declares.
+        TypeError: something is missing, or of another type than its field declares.
     """
     return cast("T", _reader(cast("Any", kind))(data))
 
@@ -322,7 +317,7 @@ def _checked(allowed: tuple[type, ...], data: Any) -> Any:
 
 
 def _not_of(what: str, data: Any) -> Any:
-    raise NotOfTypeError(f"not {what}: {data!r}")
+    raise TypeError(f"not {what}: {data!r}")
 
 
 def _of_optional(read: _Reader) -> _Reader:
@@ -362,8 +357,8 @@ def _of_class(kind: type) -> _Reader:
             if name in data:
                 try:
                     values[name] = reader(data[name])
-                except NotOfTypeError as error:
-                    raise NotOfTypeError(f"{name}: {error}") from None
+                except TypeError as error:
+                    raise TypeError(f"{name}: {error}") from None
             elif not optional:
                 _not_of(f"complete, for {name!r} is missing", data)
         return kind(**values)

@@ -7,7 +7,7 @@ from typing import Any
 
 from wilkins.names import own_form
 from wilkins.plan.plan import Plan
-from wilkins.values import NotOfTypeError, fields, plain, restored
+from wilkins.values import fields, plain, restored
 
 
 def dumps(plan: Plan) -> str:
@@ -30,7 +30,7 @@ def loads(text: str) -> Plan:
     """
     try:
         return restored(Plan, _own_forms(json.loads(text)))
-    except NotOfTypeError as error:
+    except TypeError as error:
         raise ValueError(f"not a plan of this version: {error}") from error
 
 
