@@ -214,6 +214,11 @@ def test_where_the_time_went_in_words(found: list[Share], summary: dict[str, Any
     assert words in " ".join(advise(found, [("sim", "look")], summary))
 
 
+def test_keys_in_advice_are_set_as_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wilkins.report.page.page.advise", lambda *_: ["give <sim> `queue: 4`"])
+    assert "<li>give &lt;sim&gt; <code>queue: 4</code></li>" in page_of(records_of(folder / "wilkins-runs/latest"))
+
+
 def test_more_ranks_than_cores() -> None:
     (message,) = crowded({"few": 2, "many": 9}, 4)
     assert message.startswith("many had 9 ranks on 4 cores: they took turns")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -164,12 +165,17 @@ def _facts(records: Records) -> str:
     return escape(f"{'; '.join(words)}. Begun {began} on {records.versions.get('host', 'an unknown host')}.")
 
 
+def _marked(text: str) -> str:
+    """A sentence, with its keys and commands in backquotes set as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text_of(text)))
+
+
 def _paragraph(text: str) -> str:
-    return f"<p>{escape(text_of(text))}</p>"
+    return f"<p>{_marked(text)}</p>"
 
 
 def _list(lines: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(text_of(line))}</li>" for line in lines) + "</ul>"
+    return "<ul>" + "".join(f"<li>{_marked(line)}</li>" for line in lines) + "</ul>"
 
 
 def _shares(found: Sequence[Share]) -> str:
