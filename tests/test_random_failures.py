@@ -86,7 +86,7 @@ class Case:
         self.words: list[tuple[str, str]] = []
         """Of each task, its program, and what it alone writes: so its processes are told from all others."""
         self.readers: dict[str, tuple[int, list[str]]] = {}
-        """By the file that it writes: every how-manieth step it gets, and the names of the streams, without numbers."""
+        """By the file that it writes: the n of its every n-th step, and the names of the streams, without numbers."""
         self.text = "tasks:\n"
         names = (
             ["state.h5"] if rng.random() < 0.3 else [f"s{number}-#.h5" for number in range(rng.choice([1, 1, 2, 3]))]

@@ -151,7 +151,7 @@ class Habits(ReadKeys):
 
     mode: Mode = told(MODE, default="memory")
     publish: Publish = told(PUBLISH, "out: when a step is complete", default="close")
-    publish_count: int = told(UINT, "out: at every so-manieth close or write", default=1)
+    publish_count: int = told(UINT, "out: publish at every n-th close or write", default=1)
     publish_dset: str = told(Native("char", length=256), "out: the dataset whose writes count; empty: any", default="")
     publish_file: str = told(
         Native("char", length=256), "out, of sets: the file in one whose close publishes it", default=""

@@ -127,7 +127,7 @@ class Chosen(rig.Program):
 
 @dataclass(frozen=True)
 class Combination:
-    """How many ranks write and read, and with which program; ``share`` of ``shares``: every so-manieth case alone."""
+    """How many ranks write and read, and with which program; ``share`` of ``shares``: each takes every n-th case."""
 
     column: Column
     writers: int

@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 OVER_TCP = ("--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self", "--bind-to", "none")
-OURS = "^[^ ]*(python[^ ]* -m wilkins|/s(im|um)( |$)|python[^ ]* [^ ]*(relay|far_files|bystander).py)"
+OURS = "^[^ ]*(python[^ ]* -m wilkins|/s(im|um)( |$)|python[^ ]* [^ ]*(relay|far_files|idle_rank).py)"
 
 RANKS = "#!/usr/bin/env python\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n"
 

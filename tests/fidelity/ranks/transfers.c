@@ -72,7 +72,7 @@ static void select_points(hid_t space, const Extent* of, const How* how, int ran
     H5Sselect_elements(space, H5S_SELECT_SET, count, at);
 }
 
-// Rows along an axis, in units: a share of them, or every so-manieth.
+// Rows along an axis, in units: a share of them, or every n-th.
 static void select_rows(hid_t space, const Extent* of, int axis, hsize_t unit, hsize_t rank, hsize_t ranks, int in_turns) {
     hsize_t start[AXES] = {0}, stride[AXES] = {1, 1, 1}, count[AXES] = {1, 1, 1}, block[AXES];
     memcpy(block, of->dims, sizeof(block));

@@ -116,7 +116,7 @@ static void beside(int round) {
     meet();
 }
 
-/* Through views: each rank sees every so-manieth block, and then what its neighbour wrote. */
+/* Through views: each rank sees every n-th block, and then what its neighbour wrote. */
 static void through_views(int round) {
     const int block = 1 + all(all(2) ? 50 : 5000), stride = ranks * block, start = all(4000), blocks = 1 + all(200);
     const int times = (ROOM - start) / stride < blocks ? (ROOM - start) / stride : blocks, collective = all(3) == 0;

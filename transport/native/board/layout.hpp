@@ -338,7 +338,7 @@ struct Delivery {
 struct ChannelRecord {
     int32_t outport;
     int32_t inport;
-    uint32_t every;   // of the steps offered to it, every so-manieth is kept,
+    uint32_t every;   // of the steps offered to it, every n-th is kept (n is this),
     uint32_t offset;  // from this one on, counted from 0; less than `every`
     uint32_t queue;
     WhenFull when_full;

@@ -14,7 +14,7 @@ from typing import Any
 
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts.control import Control
-from wilkins.launch.job.programs import Bystander, RankProgram
+from wilkins.launch.job.programs import IdleRank, RankProgram
 from wilkins.launch.programs import process
 from wilkins.launch.programs.output import Log, Stream, Terminal
 from wilkins.launch.programs.process import GRACE, Program
@@ -60,7 +60,7 @@ class Follower:
         self._selector = selectors.DefaultSelector()
         self._program: Program | None = None
         self._log: Log | None = None
-        self._bystander: Bystander | None = None
+        self._idle_rank: IdleRank | None = None
         self._told_over = True
         self._ranks: tuple[Path, int] = Path(), 0
         self._kill_at = float("inf")
@@ -109,8 +109,8 @@ class Follower:
             elif "stand" in message:
                 self._stand(message["stand"], message["token"])
             elif "wake" in message:
-                if self._bystander is not None:
-                    self._bystander.wake()
+                if self._idle_rank is not None:
+                    self._idle_rank.wake()
             elif "stop" in message:
                 self._stop(GRACE)
             elif "leave" in message:
@@ -137,8 +137,8 @@ class Follower:
         if library is None:
             self._tell(gone=0)
             return
-        self._bystander = Bystander(library, token)
-        self._program = self._bystander.program
+        self._idle_rank = IdleRank(library, token)
+        self._program = self._idle_rank.program
 
     def _stop(self, grace: float) -> None:
         if self._log is not None:

@@ -44,7 +44,7 @@ class _World(Spanning):
     def __init__(self, plan: Plan, part: Part, run: Path, told: dict[str, Any], ranks: Ranks) -> None:
         super().__init__(plan, part, run, told["key"])
         self._told = told
-        self._worlds = Worlds(told["ports"], told["libraries"], told["bystander"])
+        self._worlds = Worlds(told["ports"], told["libraries"], told["idle_rank"])
         self._ranks = ranks
         self._layers: dict[int, dict[str, str]] = {}
         self._started: set[int] = set()
@@ -60,7 +60,7 @@ class _World(Spanning):
         for place, task in self.whole.items():
             if not env.joins_world(task):
                 for number in self.numbers(place):
-                    self._ranks.tell(number, stand=self._worlds.bystander, token=token)
+                    self._ranks.tell(number, stand=self._worlds.idle_rank, token=token)
 
     def family(self) -> list[int]:
         return [*process.descendants(os.getpid()), *process.members(VARIABLE, self._token)]
@@ -208,7 +208,7 @@ class JobKeeper(Keeper):
         task, place = self._spanning.place_of(number)
         who = self._spanning.whole[task].name
         if known is None:
-            library = self._told["bystander"]
+            library = self._told["idle_rank"]
             self._supervisor.stop(1, f"{who}: its rank could not join the MPI job with {library}: {Exit(code)}")
             return
         self._supervisor.stop(

@@ -14,7 +14,7 @@ from typing import Any
 
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.job.beside import Beside
-from wilkins.launch.job.programs import Bystander, Worlds, end_rank, label, labels
+from wilkins.launch.job.programs import IdleRank, Worlds, end_rank, label, labels
 from wilkins.launch.job.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
 from wilkins.launch.options import going_back
 from wilkins.launch.programs import environment as env
@@ -107,7 +107,7 @@ class JobRank:
         self._starter = os.getppid()
         self._look_at = 0.0
         self._results_by = float("inf")
-        self._bystander: Bystander | None = None
+        self._idle_rank: IdleRank | None = None
 
     @property
     def stopped(self) -> Stop | None:
@@ -118,12 +118,12 @@ class JobRank:
         """Run this rank to the end of the whole job; its exit code (for the first rank: of its own part)."""
         if not env.joins_world(self._task):
             self._meeting.mark(OVER)
-            if self._setting.bystander:
-                self._bystander = Bystander(self._setting.bystander, self._token)
+            if self._setting.idle_rank:
+                self._idle_rank = IdleRank(self._setting.idle_rank, self._token)
         try:
             code = self._supervisor.run(self._turn)
         finally:
-            self._end_bystander()
+            self._end_idle_rank()
         verdict = self._meeting.verdict()
         return code if verdict is None else verdict
 
@@ -174,17 +174,17 @@ class JobRank:
         layer = self._board.environment(task.index, self._rank)
         return self._setting.program(task, self._board.path, own, layer, rank=self._rank, local_rank=self._rank).start()
 
-    def _end_bystander(self) -> None:
+    def _end_idle_rank(self) -> None:
         """Let the stand-in finalise MPI, which waits for the other ranks; end it if they do not come."""
-        if self._bystander is None:
+        if self._idle_rank is None:
             return
-        self._bystander.wake()
+        self._idle_rank.wake()
         until = time.monotonic() + (0.0 if self.stopped else _LAST_RESULTS)
-        while not process.reap([self._bystander.program.pid]):
+        while not process.reap([self._idle_rank.program.pid]):
             if time.monotonic() > until:
-                process.send([self._bystander.program.pid], 9)
+                process.send([self._idle_rank.program.pid], 9)
             time.sleep(0.01)
-        self._bystander = None
+        self._idle_rank = None
 
     def _turn(self) -> float | None:
         now = time.monotonic()
@@ -204,7 +204,7 @@ class JobRank:
         if not self._told and (result := self._result(ranks)):
             self._told = True
             self._meeting.leave_result(result)
-        self._watch_bystander(ranks)
+        self._watch_idle_rank(ranks)
         looks = now >= self._look_at
         if looks:
             self._look_at = now + _LOOK
@@ -270,16 +270,16 @@ class JobRank:
         )
         return _told(end, spared=worst.spared)
 
-    def _watch_bystander(self, ranks: bytes) -> None:
-        if self._bystander is None:
+    def _watch_idle_rank(self, ranks: bytes) -> None:
+        if self._idle_rank is None:
             return
         if all(ranks[rank] >= OVER for rank in self._world_ranks):
-            self._bystander.wake()
-        if code := process.reap([self._bystander.program.pid]):
-            self._bystander = None
+            self._idle_rank.wake()
+        if code := process.reap([self._idle_rank.program.pid]):
+            self._idle_rank = None
             if any(code.values()):
                 self._supervisor.stop(
-                    1, f"{self._task.name}: its rank could not join the MPI job with {self._setting.bystander}"
+                    1, f"{self._task.name}: its rank could not join the MPI job with {self._setting.idle_rank}"
                 )
 
 

@@ -1,4 +1,4 @@
-"""What runs on the ranks of a job: their programs, and bystanders for ranks whose task has none in it."""
+"""What runs on the ranks of a job: their programs, and idle ranks for those whose task has none in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wilkins.launch.job import bystander
+from wilkins.launch.job import idle_rank
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE
@@ -49,7 +49,7 @@ class Worlds:
     """By task index: where its ranks meet without MPI."""
     libraries: dict[str, str]
     """By task index: MPI libraries of programs that load theirs by themselves, late or never."""
-    bystander: str | None
+    idle_rank: str | None
     """The MPI library by which the other ranks join the job; None if the program of no task does."""
 
     def program(
@@ -73,13 +73,13 @@ class Worlds:
         )
 
 
-class Bystander:
+class IdleRank:
     """Takes part in the job's start and end of MPI, asleep in between."""
 
     def __init__(self, library: str, token: str) -> None:
         """`library`: the MPI library to do so with; `token`: of the guard that ends what is left."""
         reader, self._asleep = os.pipe()
-        words = [sys.executable, "-I", "-S", bystander.__file__, library]
+        words = [sys.executable, "-I", "-S", idle_rank.__file__, library]
         variables, stdin = {**os.environ, VARIABLE: token}, Path(f"/proc/self/fd/{reader}")
         self.program = process.start(words, variables, Path("/"), stdin, env.job_descriptors(), capture=False)
         os.close(reader)

@@ -219,7 +219,7 @@ class Rendezvous:
         return None if found is None else bool(found["lost"])
 
     def count_failed(self, entry: int, task: int) -> int:
-        """Count an instance of an ensemble that has failed; the how-manieth of them it is."""
+        """Count an instance of an ensemble that has failed; its number among those."""
         file = os.open(self.path / f"failed.{entry}", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             os.write(file, b"%d\n" % task)

@@ -1,4 +1,4 @@
-"""Stands in for a rank whose task does not know MPI: joins the job's initialisation, sleeps, joins its finalisation.
+"""An idle rank, for a task that does not know MPI: joins the job's initialisation, sleeps, joins its finalisation.
 
 Run as a script, with the MPI library to use as its argument, and kept asleep by its standard input until that ends.
 """
