@@ -2,7 +2,6 @@
 #pragma once
 
 #include "board/process.hpp"
-#include "names/match.hpp"
 
 namespace wilkins {
 

@@ -21,7 +21,6 @@ bool make_whole(const char* name, char (&out)[kNameMax]);
 
 // The hash of the absolute path: where the process is, is asked once for a match, which is of one call.
 uint64_t place_of(const Match& match);
-
 uint64_t place_of(const char* name);
 
 // A folder, or a file in it, as sets of names keep it: without digits, which they take for numbers.

@@ -203,7 +203,7 @@ __attribute__((destructor)) void end_by_itself() {
 
 }  // namespace
 
-void note_begun() {
+void watch_exit() {
     // HDF5 has been initialised by now, so this runs before its own handler.
     static const int registered = atexit([] { exiting = true; });
     (void)registered;

@@ -9,7 +9,7 @@ namespace wilkins {
 void note_file(const Board& board, int slot, const char* hidden, const char* path, uint64_t inode);
 
 // The process begins a file: those that it leaves open to its end are going to be published in the order in which they were begun.
-void note_begun();
+void watch_exit();
 
 // Says in the run's log that a file rested and is not going to be published.
 void log_discarded(const Board& board, const SlotRecord& slot);

@@ -222,7 +222,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
             if ((*error = wait.nap(lock))) return nullptr;
         }
         WILKINS_FAULT_POINT("create.slot-taken");
-        note_begun();
+        watch_exit();
         ++p.me().files;
         note_went_on(p, WentOn::wrote, match.name);
         board.head().moved_at = now_ns();

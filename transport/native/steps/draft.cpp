@@ -15,7 +15,6 @@
 
 #include "base/raw.hpp"
 #include "base/turn.hpp"
-#include "board/past_names.hpp"
 #include "events.hpp"
 #include "names/own_files.hpp"
 #include "names/places.hpp"

@@ -12,7 +12,6 @@
 #include "far/far_wire.hpp"
 #include "queue/parts.hpp"
 #include "steps/handles.hpp"
-#include "steps/step_file.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {

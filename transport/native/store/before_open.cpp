@@ -5,7 +5,6 @@
 #include "queue/parts.hpp"
 #include "queue/stand_in.hpp"
 #include "store/stage.hpp"
-#include "waiting/members.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {

@@ -1,7 +1,7 @@
 // What an open of a step is going to wait for, awaited before HDF5 is entered.
 #pragma once
 
-#include "store/store.hpp"
+#include "steps/step.hpp"
 
 namespace wilkins {
 

@@ -1,7 +1,7 @@
 // Files of the task's own that its ranks on other hosts have written.
 #pragma once
 
-#include "store/store.hpp"
+#include "steps/step.hpp"
 
 namespace wilkins {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "names/led.hpp"
-#include "store/store.hpp"
+#include "steps/step.hpp"
 
 namespace wilkins {
 

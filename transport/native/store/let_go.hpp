@@ -8,7 +8,6 @@
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
 #include "steps/step.hpp"
-#include "store/store.hpp"
 
 namespace wilkins {
 

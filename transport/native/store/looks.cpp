@@ -7,7 +7,6 @@
 #include <cstring>
 #include <optional>
 
-#include "base/patterns.hpp"
 #include "events.hpp"
 #include "far/far_file.hpp"
 #include "names/first_opens.hpp"

@@ -1,7 +1,7 @@
 // Opens of steps by the names of in-ports.
 #pragma once
 
-#include "store/store.hpp"
+#include "steps/step.hpp"
 
 namespace wilkins {
 

@@ -13,7 +13,6 @@
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
-#include "queue/stand_in.hpp"
 #include "steps/creating.hpp"
 #include "steps/disk.hpp"
 #include "steps/handles.hpp"

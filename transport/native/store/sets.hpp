@@ -9,7 +9,7 @@
 #include <limits.h>
 
 #include "names/set_names.hpp"
-#include "store/store.hpp"
+#include "steps/step.hpp"
 
 namespace wilkins::sets {
 

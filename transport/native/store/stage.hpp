@@ -6,7 +6,7 @@
 #pragma once
 
 #include "board/process.hpp"
-#include "store/store.hpp"
+#include "steps/step.hpp"
 
 namespace wilkins::stage {
 

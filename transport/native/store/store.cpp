@@ -12,7 +12,6 @@
 #include "base/fault.hpp"
 #include "events.hpp"
 #include "far/far_file.hpp"
-#include "queue/vain_opens.hpp"
 #include "steps/creating.hpp"
 #include "steps/handles.hpp"
 #include "steps/joined.hpp"
