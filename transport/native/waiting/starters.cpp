@@ -32,6 +32,11 @@ std::string state_and_parent(int pid) {
     return name_end && name_end[1] ? name_end + 2 : "";
 }
 
+int parent_of(int pid) {
+    const std::string known = state_and_parent(pid);
+    return known.empty() ? 0 : atoi(known.c_str() + 1);
+}
+
 int number_in(const char* variable) {
     const char* const text = getenv(variable);
     return text ? atoi(text) : 0;
@@ -88,12 +93,12 @@ int look_below(int pid, bool top, bool quiet, Ages ages, const IsKnown& is_known
 void find_starters(int32_t (&starters)[kStarters]) {
     const int before = errno;
     const int launcher = number_in("WILKINS_STARTER"), first = number_in("WILKINS_RANK_PID");
-    int pid = getpid();
+    const int self = getpid();
+    int pid = self;
     for (int32_t& starter : starters) {
         starter = 0;
         if (pid == 0 || pid == first) continue;
-        const std::string known = state_and_parent(pid);
-        pid = known.empty() ? 0 : atoi(known.c_str() + 1);
+        pid = pid == self ? getppid() : parent_of(pid);  // the usual program, which the launcher has started, reads nothing
         if (pid == launcher || pid == 1) pid = 0;
         starter = pid;
     }
