@@ -1,30 +1,41 @@
 """Serves the files that a task writes together, and that lie on this host, to its ranks on other hosts.
 
 A process that a keeper starts for each task whose ranks are on several hosts. It is part of the run as a rank of the
-task on this host is. `WILKINS_FILES_LISTENS` is the descriptor of the socket where ranks connect, with the key of the
-run first (`WILKINS_FILES_KEY`).
+task on this host is. `WILKINS_FILES_LISTENS` is the descriptor of the socket where ranks connect. Those who know the
+run's key are served (`door.py`), each connection by a thread of the layer.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import sys
+import socket
+from pathlib import Path
 
+from wilkins.transport import door
 from wilkins.transport.board import native_library
 
-ADDRESS, KEY, LISTENS = "WILKINS_FILES", "WILKINS_FILES_KEY", "WILKINS_FILES_LISTENS"
+ADDRESS, LISTENS = "WILKINS_FILES", "WILKINS_FILES_LISTENS"
 ELSEWHERE = "WILKINS_FILES_ELSEWHERE"
 """The addresses of the task's servers on its other hosts, with commas between them."""
 
+SERVICE = "files"
 
-def serve(listens: int, key: str) -> int:
-    """Serve at a socket until this process is ended; returns an errno if that cannot be. `key`: hexadecimal digits."""
-    native = ctypes.CDLL(str(native_library())).wilkins_serve_files
-    native.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int]
-    secret = bytes.fromhex(key)
-    return -int(native(listens, secret, len(secret)))
+
+def run_key() -> bytes:
+    """The key of the run that this process is part of."""
+    return door.read_key(Path(os.environ["WILKINS_RUN"]))
+
+
+def serve(listener: socket.socket) -> None:
+    """Serve whoever connects there and knows the key, until this process ends."""
+    native = ctypes.CDLL(str(native_library())).wilkins_serve_far_file
+    for wire in door.Door(listener, SERVICE, run_key()):
+        if native(wire.fileno()):
+            wire.close()  # there is no thread for it
+        else:
+            wire.detach()
 
 
 if __name__ == "__main__":
-    sys.exit(os.strerror(serve(int(os.environ[LISTENS]), os.environ[KEY])))
+    serve(socket.socket(fileno=int(os.environ[LISTENS])))

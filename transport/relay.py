@@ -4,18 +4,16 @@ Each half is a task like any other. The sender reads steps as their bytes; the r
 which are published when they are closed. The receiver asks for a step when it can take one, so a reader that is slow
 slows its producer down, as on one host. The layer moves the bytes (``python/relay.cpp``).
 
-Both meet through variables that their keepers set: ``WILKINS_FILES_KEY``, and ``WILKINS_RELAY_ADDRESS`` (host:port) for
-the sender, ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. ``WILKINS_RELAY_ENDS`` names the ends of a pipe
-that the receivers of one producer share: they end together, as the producer's ports do. The receiver counts the
-messages of both (`relay_messages.py`).
+Both meet through variables that their keepers set: ``WILKINS_RELAY_ADDRESS`` (host:port) for the sender,
+``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. Each shows the other that it knows the run's key (`door.py`).
+``WILKINS_RELAY_ENDS`` names the ends of a pipe that the receivers of one producer share: they end together, as the
+producer's ports do. The receiver counts the messages of both (`relay_messages.py`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
-import hmac
 import os
 import socket
 import struct
@@ -23,13 +21,14 @@ import sys
 import threading
 from collections.abc import Callable
 
-from wilkins.transport import far_files, relay_messages, steps
+from wilkins.transport import door, far_files, relay_messages, steps
 from wilkins.transport.board import native_library
 from wilkins.transport.errors import NoSuchPort
 
 ADDRESS = "WILKINS_RELAY_ADDRESS"
 LISTENS, ENDS = "WILKINS_RELAY_LISTENS", "WILKINS_RELAY_ENDS"
 
+_SERVICE = "steps"
 _NAME_MAX = 1024
 _PORT = struct.Struct("!H")
 """Of the sender, where it gives what is absent of steps on the other host."""
@@ -45,24 +44,24 @@ _REASONS = {
 
 def send(pattern: str) -> None:
     """Send all steps of this task's in-port, each when the other side asks for one."""
-    host, _, door = os.environ[ADDRESS].rpartition(":")
+    host, _, number = os.environ[ADDRESS].rpartition(":")
     port = steps.port(pattern)
     if port is None:
         raise NoSuchPort(errno.ENOENT, "this is no in-port of the task", pattern)
-    with socket.create_connection((host, int(door))) as wire:
+    with socket.create_connection((host, int(number))) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        key = os.environ[far_files.KEY]
-        wire.sendall(bytes.fromhex(key) + _PORT.pack(_lend(key)))
+        door.enter(wire, _SERVICE, far_files.run_key())
+        wire.sendall(_PORT.pack(_lend()))
         move = _library().wilkins_relay_send
         _move_all(lambda name, folder: int(move(port, wire.fileno(), name, folder)), "")
         wire.recv(1)  # the receiver leaves when nothing more can be read of the steps that it has lent
 
 
-def _lend(key: str) -> int:
+def _lend() -> int:
     """Give from now on what is absent of steps on the other host; returns the port for that."""
-    door = socket.create_server(("", 0))
-    port = int(door.getsockname()[1])
-    threading.Thread(target=far_files.serve, args=(door.detach(), key), daemon=True).start()
+    listener = socket.create_server(("", 0))
+    port = int(listener.getsockname()[1])
+    threading.Thread(target=far_files.serve, args=(listener,), daemon=True).start()
     return port
 
 
@@ -102,15 +101,11 @@ def _move_all(move: Callable[[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c
 
 
 def _accepted() -> socket.socket:
-    """The connection of the sender, who knows the key."""
-    key = bytes.fromhex(os.environ[far_files.KEY])
-    with socket.socket(fileno=int(os.environ[LISTENS])) as door:
-        while True:
-            wire, _ = door.accept()
-            with contextlib.suppress(ConnectionError):
-                if hmac.compare_digest(wire.recv(len(key), socket.MSG_WAITALL), key):
-                    return wire
-            wire.close()
+    """The connection of the sender."""
+    entrance = door.Door(socket.socket(fileno=int(os.environ[LISTENS])), _SERVICE, far_files.run_key())
+    wire = next(iter(entrance))
+    entrance.close()
+    return wire
 
 
 def _library() -> ctypes.PyDLL:

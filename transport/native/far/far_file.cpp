@@ -17,6 +17,7 @@
 #include "base/raw.hpp"
 #include "board/step_token.hpp"
 #include "far/far_wire.hpp"
+#include "far/handshake.hpp"
 #include "far/runs.hpp"
 
 namespace wilkins {
@@ -68,17 +69,6 @@ int connect_to(const std::string& address, const std::string& port, int* error) 
     return wire;
 }
 
-// The key that the launcher gave to all processes of the run, as bytes.
-std::string run_key() {
-    const char* const text = getenv("WILKINS_FILES_KEY");
-    std::string key;
-    for (const char* at = text != nullptr ? text : ""; at[0] != 0 && at[1] != 0; at += 2) {
-        const char digits[] = {at[0], at[1], 0};
-        key.push_back(static_cast<char>(strtol(digits, nullptr, 16)));
-    }
-    return key;
-}
-
 }  // namespace
 
 const char* served_at() {
@@ -96,8 +86,15 @@ std::unique_ptr<FarFile> FarFile::greet(const char* where, const far::Hello& hel
     const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
     if (wire < 0) return nullptr;
     std::unique_ptr<FarFile> file(new FarFile(wire, hello.use, where));
-    file->unsent_ = run_key() + std::string(reinterpret_cast<const char*>(&hello), sizeof(hello));
-    file->push();
+    const std::string key = handshake::run_key();
+    handshake::Bytes32 challenge{}, expected{}, proof{};
+    if (file->receive(challenge.data(), challenge.size())) {
+        file->unsent_ = key.empty() ? "" : handshake::answer(key, challenge, &expected);
+        if (file->unsent_.empty()) file->fail(EACCES);
+        file->unsent_.append(reinterpret_cast<const char*>(&hello), sizeof(hello));
+        file->push();
+    }
+    if (file->receive(proof.data(), proof.size()) && proof != expected) file->fail(EPROTO);  // whoever listens there is not of this run
     *error = file->receive(opened, sizeof(*opened)) ? static_cast<int>(opened->error) : file->error_;
     return *error == 0 ? std::move(file) : nullptr;
 }

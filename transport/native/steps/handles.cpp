@@ -64,12 +64,20 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error, uin
     return nullptr;
 }
 
+namespace {
+
+// Is this step still in its slot? What other hosts say of one is only a number.
+bool is_known(const Board& board, int slot, uint64_t stamp) {
+    return slot >= 0 && slot < board.head().slots && board.slot(slot).stamp == stamp && board.slot(slot).state != SlotState::free;
+}
+
+}  // namespace
+
 StepFile* hold_again(int index, uint64_t stamp, const char* name, int* error) {
     const Process& p = process();
     {
         Board::Lock lock(p.board);
-        const SlotRecord& slot = p.board.slot(index);
-        *error = slot.stamp == stamp && slot.state == SlotState::published ? 0 : ESTALE;
+        *error = is_known(p.board, index, stamp) && p.board.slot(index).state == SlotState::published ? 0 : ESTALE;
         if (!*error && !queue::add_hold(p.board, p.rank_index, index)) *error = too_many_open(p, name);
     }
     StepFile* const file = *error ? nullptr : open_held(index, stamp, name, error);
@@ -257,7 +265,7 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
     uint64_t stamp;
     {
         Board::Lock lock(p.board);
-        if (token.slot < 0 || token.slot >= p.board.head().slots || p.board.slot(token.slot).stamp != token.stamp) {
+        if (!is_known(p.board, token.slot, token.stamp)) {
             *error = ESTALE;
             return nullptr;
         }

@@ -208,7 +208,7 @@ void serve_step(Incoming& in, int wire, StepFile* step, uint64_t number) {
     int error = 0;  // of writes
     for (;;) {
         far::Request request{};
-        bool goes_on = in.take(&request, sizeof(request));
+        bool goes_on = in.take(&request, sizeof(request)) && request.place + request.length >= request.place;
         if (goes_on && request.what == far::write) goes_on = take_write(in, step, request, &error);
         else if (goes_on && request.what == far::settle) goes_on = answer(wire, error, 0);
         else if (goes_on && request.what == far::put) error = error != 0 ? error : step->put(request.place, request.length, number);
@@ -217,7 +217,7 @@ void serve_step(Incoming& in, int wire, StepFile* step, uint64_t number) {
         else if (goes_on && request.what == far::host) goes_on = give_address(wire, step, request.kind);
         else if (goes_on && request.what == far::eof) goes_on = answer(wire, 0, step->eof());
         else if (goes_on && request.what == far::cut) goes_on = answer(wire, step->set_eof(request.length), 0);
-        else if (goes_on && request.what == far::publish) goes_on = answer(wire, publish_snapshot(step), 0);
+        else if (goes_on && request.what == far::publish) goes_on = answer(wire, step->writable() ? publish_snapshot(step) : EBADF, 0);
         else if (goes_on && request.what == far::lock) goes_on = answer(wire, step->lock(static_cast<short>(request.kind)), 0);
         else {
             close_step(step);
@@ -276,10 +276,19 @@ void serve_part(Incoming& in, int wire, const far::Hello& hello) {
     }
 }
 
+// A step that is written is open to those who write it too, any other one to those who read.
+bool is_open_to(const StepToken& token, bool writable) {
+    const Board& board = process().board;
+    Board::Lock lock(board);
+    return token.slot < board.head().slots && is_writing(board.slot(token.slot), token.stamp) == writable;
+}
+
 // The step that a rank asks for: one that a rank here has open, or a file of the task's own, by name.
 StepFile* open_for(const far::Hello& hello, int* error) {
     const bool writable = hello.use == Use::write;
     if (hello.use == Use::bring || hello.use == Use::keep) return hold_again(hello.token.slot, hello.token.stamp, hello.name, error);
+    *error = ESTALE;
+    if (hello.token.slot >= 0 && !is_open_to(hello.token, writable)) return nullptr;
     if (hello.token.slot >= 0) return attach_step(hello.token, writable, hello.name, error);
     Match match;
     *error = ENOENT;
@@ -287,13 +296,12 @@ StepFile* open_for(const far::Hello& hello, int* error) {
     return writable ? continue_own(match, error) : reread_own(match, error);
 }
 
-void serve_connection(int wire, const std::string& key) {
+void serve_connection(int wire) {
     const int now = 1;
     setsockopt(wire, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
     Incoming in(wire);
-    std::string said(key.size(), 0);
     far::Hello hello{};
-    if (!in.take(said.data(), said.size()) || said != key || !in.take(&hello, sizeof(hello))) return;
+    if (!in.take(&hello, sizeof(hello))) return;
     hello.name[sizeof(hello.name) - 1] = 0;
     hello.address[sizeof(hello.address) - 1] = 0;
     if (hello.use == Use::ask) {
@@ -317,16 +325,11 @@ void serve_connection(int wire, const std::string& key) {
 
 }  // namespace
 
-int serve_files(int listener, const std::string& key) {
-    for (;;) {
-        const int wire = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-        if (wire < 0 && errno == EINTR) continue;
-        if (wire < 0) return errno;
-        std::thread([wire, key] {
-            guarded("the server of files", [&] { return serve_connection(wire, key), 0; }, [](int error) { return error; });
-            raw::close(wire);
-        }).detach();
-    }
+void serve_far_file(int wire) {
+    std::thread([wire] {
+        guarded("the server of files", [&] { return serve_connection(wire), 0; }, [](int error) { return error; });
+        raw::close(wire);
+    }).detach();
 }
 
 }  // namespace wilkins

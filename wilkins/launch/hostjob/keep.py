@@ -30,7 +30,6 @@ from wilkins.launch.watch.decide import Exit
 from wilkins.launch.watch.stopping import Stop
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part, leads, spans
-from wilkins.transport import far_files
 from wilkins.transport.board import Board, BoardHeldError
 from wilkins.values import asdict
 
@@ -42,7 +41,7 @@ class _World(Spanning):
     """This host's part of tasks whose first program runs on ranks of the job, on this host or on several."""
 
     def __init__(self, plan: Plan, part: Part, run: Path, told: dict[str, Any], ranks: Ranks) -> None:
-        super().__init__(plan, part, run, told["key"])
+        super().__init__(plan, part, run)
         self._told = told
         self._worlds = Worlds(told["ports"], told["libraries"], told["idle_rank"])
         self._ranks = ranks
@@ -100,7 +99,6 @@ class _World(Spanning):
             where["host"] = self._plan.hosts[leads(whole)].name
         own = {VARIABLE: self._token, **self.own_variables(whole)}
         layer = {**self._layers.get(task.index, {}), **self._board.environment(task.index, place)}
-        layer[far_files.KEY] = self._key
         run = self._board.path
         program = self._worlds.program(whole, run, own, layer, **where)
         return {

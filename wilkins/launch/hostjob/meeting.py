@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
+import os
 import select
 import selectors
 import socket
@@ -19,6 +19,7 @@ from typing import Any
 from wilkins import atomic
 from wilkins.errors import ResourceError, refused
 from wilkins.launch.hosts.control import Control
+from wilkins.transport.door import Door, enter
 from wilkins.values import dataclass, field
 
 PATIENCE = 120.0
@@ -26,6 +27,7 @@ PATIENCE = 120.0
 
 _ANSWERS_WITHIN = 5.0
 _AGAIN = 0.1
+_SERVICE = "meeting"
 
 
 @dataclass(slots=True)
@@ -81,10 +83,11 @@ class Meeting:
             ResourceError: it cannot be written.
         """
         self._path = path
-        self._key = secrets.token_hex(16)
-        self._door = socket.create_server(("", 0), family=socket.AF_INET, backlog=4096)
+        key = os.urandom(16)
+        listener = socket.create_server(("", 0), family=socket.AF_INET, backlog=4096)
+        self._door = Door(listener, _SERVICE, key)
         self.hosts: list[Joined] = []
-        where = {"host": socket.gethostname(), "port": self._door.getsockname()[1], "key": self._key}
+        where = {"host": socket.gethostname(), "port": listener.getsockname()[1], "key": key.hex()}
         try:
             path.parent.mkdir(exist_ok=True)
             atomic.put(path, json.dumps(where), mode=0o600)
@@ -106,22 +109,20 @@ class Meeting:
                     raise ResourceError(_missing(size, come, self._path))
                 for key, _ in selector.select(1.0):
                     if key.data is None:
-                        if joined := self._let_in():
-                            selector.register(joined.link.socket, selectors.EVENT_READ, joined)
+                        for taken in self._door.come():
+                            if joined := self._let_in(taken):
+                                selector.register(joined.link.socket, selectors.EVENT_READ, joined)
                     else:
                         come.update(_told_ranks(key.data))
 
-    def _let_in(self) -> Joined | None:
-        taken, (address, _) = self._door.accept()
+    def _let_in(self, taken: socket.socket) -> Joined | None:
         link = Link(taken, waits=False)
-        try:
+        with contextlib.suppress(OSError, EOFError, ValueError):  # it has left
+            address = taken.getpeername()[0]
             for message in link.messages(_ANSWERS_WITHIN):
-                if secrets.compare_digest(str(message.get("key", "")), self._key):
-                    link.control.send(welcome=1)
-                    self.hosts.append(Joined(link, address, message["name"]))
-                    return self.hosts[-1]
-        except (OSError, EOFError, ValueError):  # whoever that was
-            pass
+                link.control.send(welcome=1)
+                self.hosts.append(Joined(link, address, message["name"]))
+                return self.hosts[-1]
         link.close()
         return None
 
@@ -164,11 +165,15 @@ def join(path: Path, name: str) -> Link:
     while time.monotonic() < until:
         with contextlib.suppress(OSError, EOFError, ValueError):
             where = json.loads(path.read_text(encoding="utf-8"))
-            link = Link(socket.create_connection((where["host"], where["port"]), timeout=_ANSWERS_WITHIN), waits=True)
-            link.control.send(key=where["key"], name=name)
-            if link.messages(_ANSWERS_WITHIN):
-                return link
-            link.close()
+            wire = socket.create_connection((where["host"], where["port"]), timeout=_ANSWERS_WITHIN)
+            with contextlib.ExitStack() as unless_met:
+                unless_met.callback(wire.close)
+                enter(wire, _SERVICE, bytes.fromhex(where["key"]), _ANSWERS_WITHIN)
+                link = Link(wire, waits=True)
+                link.control.send(name=name)
+                if link.messages(_ANSWERS_WITHIN):
+                    unless_met.pop_all()
+                    return link
         time.sleep(_AGAIN)
     raise ResourceError(
         f"{name}: rank 0 of this job was not found within {PATIENCE:g} s; all hosts must see {path.parent}: put the "

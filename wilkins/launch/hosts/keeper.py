@@ -40,6 +40,7 @@ from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part, parts
+from wilkins.transport import door
 from wilkins.transport.board import Board, BoardHeldError, sweep
 from wilkins.transport.report_table import Report
 
@@ -121,7 +122,7 @@ class Keeper:
         self._of_run = RunDirectory(self.run)
         self._of_run.hold()
         self._key = told["key"]
-        self._relays = Relays(plan, self.part, self._key)
+        self._relays = Relays(plan, self.part)
         self._go_back = told["go_back"]
         self._spanning = self.make_spanning(plan)
         shared = [task.index for task in self.part.plan.tasks if self._spanning.starts(task)]
@@ -131,7 +132,7 @@ class Keeper:
 
     def make_spanning(self, plan: Plan) -> Spanning:
         """What looks after tasks with ranks on other hosts, too."""
-        return Spanning(plan, self.part, self.run, self._key)
+        return Spanning(plan, self.part, self.run)
 
     def addresses(self) -> dict[str, int]:
         """The ports of this host's receivers, by relay, and of its servers of files."""
@@ -153,6 +154,7 @@ class Keeper:
             can_resume = self._plan.can_resume
             board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
             try:
+                door.write_key(board.path, self._key)
                 brief(board, plan, self.run, self._elsewhere.all_here)
                 crew = self._crew(board, guard.token, addresses, terminal)
                 self._board = board

@@ -8,18 +8,16 @@ from collections.abc import Mapping
 
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
-from wilkins.transport import far_files, relay, relay_messages
+from wilkins.transport import relay, relay_messages
 
 
 class Relays:
     """Senders and receivers, which are tasks of the host's part of the plan."""
 
-    def __init__(self, plan: Plan, part: Part, key: str) -> None:
-        """`key`: by which hosts know each other."""
+    def __init__(self, plan: Plan, part: Part) -> None:
         self._plan = plan
         self._part = part
         self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in part.receivers}
-        self._for_all = {far_files.KEY: key}
         self._variables: dict[int, dict[str, str]] = {}
         self._descriptors: dict[int, list[int]] = {}
         """By task: what it inherits, to be closed here once all that share it were started."""
@@ -49,8 +47,8 @@ class Relays:
             self._descriptors[task] = [door, ours, theirs, count]
 
     def extras(self, task: int) -> tuple[dict[str, str], tuple[int, ...]]:
-        """Variables and open descriptors that any program of this host needs beside the usual."""
-        return self._for_all | self._variables.get(task, {}), tuple(self._descriptors.get(task, ()))
+        """Variables and open descriptors that a program of this host needs beside the usual."""
+        return self._variables.get(task, {}), tuple(self._descriptors.get(task, ()))
 
     def started(self, task: int) -> None:
         """A program has what it inherits."""

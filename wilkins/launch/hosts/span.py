@@ -122,11 +122,10 @@ def ranks_here(task: TaskPlan, host: int) -> str:
 class Spanning:
     """This host's part of tasks that have ranks on several ones."""
 
-    def __init__(self, plan: Plan, part: Part, run: Path, key: str) -> None:
+    def __init__(self, plan: Plan, part: Part, run: Path) -> None:
         self._plan = plan
         self._part = part
         self._run = run
-        self._key = key
         self._name = plan.hosts[part.host].name
         self.tasks = {place: plan.tasks[whole] for place, whole in enumerate(part.tasks) if spans(plan.tasks[whole])}
         """Those of the plan for all hosts, by task of this host's."""
@@ -154,15 +153,15 @@ class Spanning:
             layer: dict[str, str] = {}
             if ports.of(place):
                 door = self._doors[place].detach()
-                key = {far_files.KEY: self._key, far_files.ADDRESS: addresses[_service(task, self._part.host)]}
-                served = env.merged(base, {}, {**board.environment(place, 0), **key, far_files.LISTENS: str(door)})
+                here = {far_files.ADDRESS: addresses[_service(task, self._part.host)]}
+                served = env.merged(base, {}, {**board.environment(place, 0), **here, far_files.LISTENS: str(door)})
                 words = [sys.executable, str(far_files.__file__)]
                 self._servers[place] = process.start(words, served, task.cwd, pass_fds=[door], capture=False)
                 os.close(door)
                 ranks = ranks_here(task, self._part.host)
                 others = [addresses[_service(task, host)] for host, _ in task.share if host != self._part.host]
                 elsewhere = {far_files.ELSEWHERE: ",".join(others), "WILKINS_RANKS": ranks}
-                layer = {**board.environment(place, None), **key, **elsewhere}
+                layer = {**board.environment(place, None), **here, **elsewhere}
             self.hand_out(place, base, layer)
 
     def own_variables(self, task: TaskPlan) -> dict[str, str]:

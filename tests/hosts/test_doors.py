@@ -1,0 +1,213 @@
+"""Who does not know the run's key gets in nowhere, learns nothing, and holds nobody up."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hosts import pseudo
+
+from support import write_program
+from wilkins.transport import door
+
+KEY = bytes(range(16))
+WITHIN = 30.0
+
+
+@contextlib.contextmanager
+def opened(service: str = "steps", key: bytes = KEY) -> Iterator[tuple[int, list[socket.socket]]]:
+    """A door that a thread looks after: its port, and who has come in."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    entrance = door.Door(listener, service, key)
+    entered: list[socket.socket] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            entered.extend(entrance.come(0.05))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield listener.getsockname()[1], entered
+    finally:
+        over.set()
+        looking.join(WITHIN)
+        entrance.close()
+        for wire in entered:
+            wire.close()
+
+
+def knock(port: int, service: str = "steps", key: bytes = KEY) -> socket.socket:
+    wire = socket.create_connection(("127.0.0.1", port), timeout=WITHIN)
+    try:
+        door.enter(wire, service, key)
+    except BaseException:
+        wire.close()
+        raise
+    return wire
+
+
+def came(entered: list[socket.socket]) -> bool:
+    """Whether one has come in, for whom the door's thread may need a moment."""
+    until = time.monotonic() + WITHIN
+    while not entered and time.monotonic() < until:
+        time.sleep(0.01)
+    return len(entered) == 1
+
+
+def test_who_knows_the_key_comes_in_and_is_heard() -> None:
+    with opened() as (port, entered), knock(port) as wire:
+        wire.sendall(b"first words")
+        assert came(entered) and entered[0].recv(100) == b"first words"
+
+
+@pytest.mark.parametrize("wrong", [{"key": bytes(16)}, {"service": "files"}], ids=["key", "service"])
+def test_who_does_not_know_it_is_shut_out(wrong: dict[str, str | bytes]) -> None:
+    with opened() as (port, entered):
+        with pytest.raises(ConnectionError):
+            knock(port, **wrong)  # type: ignore[arg-type]
+        assert not entered
+        knock(port).close()
+
+
+def test_who_listens_without_the_key_is_found_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def pretend() -> None:
+            wire, _ = listener.accept()
+            with wire:
+                wire.sendall(bytes(32))
+                wire.recv(64, socket.MSG_WAITALL)
+                wire.sendall(bytes(32))
+
+        threading.Thread(target=pretend, daemon=True).start()
+        with pytest.raises(PermissionError):
+            knock(listener.getsockname()[1])
+
+
+def test_a_recorded_connection_opens_nothing() -> None:
+    """A machine between both sides records what who comes in says, and says it again."""
+    with opened() as (port, entered), socket.create_server(("127.0.0.1", 0)) as between:
+        record = bytearray()
+
+        def pass_on() -> None:
+            wire, _ = between.accept()
+            with wire, socket.create_connection(("127.0.0.1", port)) as onward:
+                wire.sendall(onward.recv(32, socket.MSG_WAITALL))
+                record.extend(wire.recv(64, socket.MSG_WAITALL))
+                onward.sendall(record)
+                wire.sendall(onward.recv(32, socket.MSG_WAITALL))
+
+        threading.Thread(target=pass_on, daemon=True).start()
+        knock(between.getsockname()[1]).close()
+        assert came(entered) and KEY not in record and KEY.hex().encode() not in record
+        with socket.create_connection(("127.0.0.1", port), timeout=WITHIN) as again:
+            again.recv(32, socket.MSG_WAITALL)
+            again.sendall(record)
+            assert again.recv(1) == b""
+        assert len(entered) == 1
+
+
+@pytest.mark.parametrize("words", [b"", b"[]\n", b"\xff\xfe" * 16, b"GET / HTTP/1.1\r\n\r\n", bytes(64), bytes(1000)])
+def test_strangers_hold_nobody_up(words: bytes) -> None:
+    with opened() as (port, entered), contextlib.ExitStack() as strangers:
+        for _ in range(3 * door.MOST):
+            wire = strangers.enter_context(socket.create_connection(("127.0.0.1", port), timeout=WITHIN))
+            with contextlib.suppress(OSError):
+                wire.sendall(words)
+        before = time.monotonic()
+        knock(port).close()
+        assert came(entered) and time.monotonic() - before < WITHIN / 2
+
+
+def test_a_door_of_a_process_without_descriptors_left_opens_again() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with opened() as (port, _), contextlib.ExitStack() as held:
+        wires = [socket.socket() for _ in range(8)]
+        lowest = max(wire.fileno() for wire in wires)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 3, hard))  # of which this side needs one
+            for wire in wires:
+                held.enter_context(wire).connect(("127.0.0.1", port))
+            time.sleep(0.3)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        knock(port).close()
+
+
+def listening() -> set[int]:
+    """The ports of this machine where somebody listens."""
+    found = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, _, state = line.split()[:4]
+        if state == "0A":
+            found.add(int(local.partition(":")[2], 16))
+    return found
+
+
+@contextlib.contextmanager
+def swept(each: int) -> Iterator[set[int]]:
+    """Whoever begins to listen meanwhile gets so many connections that say nothing; the ports."""
+    before, ports, over = listening(), set[int](), threading.Event()
+    wires: list[socket.socket] = []
+
+    def sweep() -> None:
+        while not over.wait(0.002):
+            for port in listening() - before - ports:
+                ports.add(port)
+                for _ in range(each):
+                    with contextlib.suppress(OSError):
+                        wires.append(socket.create_connection(("127.0.0.1", port), timeout=1))
+
+    sweeping = threading.Thread(target=sweep)
+    sweeping.start()
+    try:
+        yield ports
+    finally:
+        over.set()
+        sweeping.join(WITHIN)
+        for wire in wires:
+            wire.close()
+
+
+SECRET = """#!{python}
+import os, pathlib
+for step in range(2):
+    open("out%d.h5" % step).close()
+key = pathlib.Path(os.environ["WILKINS_RUN"], "key").read_text()
+assert len(key) == 32
+assert key not in pathlib.Path("/proc/self/environ").read_text(errors="replace")
+"""
+
+
+def test_a_run_whose_ports_are_swept_goes_on(tmp_path: Path) -> None:
+    """Before its own processes come, and while they are there: 100 connections to each port that is opened."""
+    pseudo.programs(tmp_path)
+    workflow = """
+        tasks:
+          - {func: ./write.py, args: ["out{}.h5", 20, 3000000, 0.05], outports: [{filename: out*.h5}], placement: [a]}
+          - {func: ./read.py, args: [0], inports: [{filename: out*.h5}], placement: [b]}
+    """
+    with swept(100) as ports:
+        summary = pseudo.run(tmp_path, workflow, "a,b")
+    assert len(ports) >= 2  # the receiver's, and the one where the sender gives what is absent
+    assert summary["channels"][0]["read"] == 20
+
+
+def test_programs_do_not_get_the_key_by_their_environment(tmp_path: Path) -> None:
+    pseudo.programs(tmp_path)
+    write_program(tmp_path / "secret.py", SECRET.format(python=sys.executable))
+    workflow = """
+        tasks:
+          - {func: ./write.py, args: ["out{}.h5", 2, 1000, 0], outports: [{filename: out*.h5}], placement: [a]}
+          - {func: ./secret.py, inports: [{filename: out*.h5}], placement: [b]}
+    """
+    pseudo.run(tmp_path, workflow, "a,b")

@@ -1,0 +1,165 @@
+// Whatever a process says that knows the run's key, the server of files goes on: hellos and requests drawn by chance, many of them nearly right.
+// WILKINS_FUZZ_HELLOS: how many connections (default 10,000), WILKINS_TEST_SEED: another draw.
+#include "board/process.hpp"
+#include "base/raw.hpp"
+#include "check.hpp"
+#include "far/far_wire.hpp"
+#include "far/handshake.hpp"
+#include "steps/creating.hpp"
+#include "store/far_server.hpp"
+#include "store/store.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace wilkins;
+
+namespace {
+
+constexpr int kPatience = 20'000;  // ms
+constexpr size_t kMostTaken = 1 << 16;
+constexpr uint64_t kSize = 100'000;
+
+std::mt19937_64 chance;
+
+uint64_t below(uint64_t limit) { return chance() % limit; }
+
+StepFile* open(const char* name, Intent intent) {
+    Match match;
+    int error = 0;
+    CHECK(match_name(name, &match));
+    StepFile* const file = open_step(match, intent, 1, &error);
+    CHECK(file && error == 0);
+    return file;
+}
+
+// Mostly a place or a length within the step; else one at a border of what numbers can say.
+uint64_t number() {
+    switch (below(8)) {
+        case 0: return chance();
+        case 1: return UINT64_MAX - below(100);
+        case 2: return uint64_t{1} << below(64);
+        case 3: return below(kSize) / 64 * 64;
+        default: return below(2 * kSize);
+    }
+}
+
+far::Hello hello(const std::vector<StepToken>& known) {
+    far::Hello made{};
+    made.token = known[below(known.size())];
+    if (below(3) == 0) made.token.slot = static_cast<int32_t>(below(4) ? below(64) - 8 : chance());
+    if (below(8) == 0) made.token.arena = static_cast<int32_t>(chance());
+    if (below(3) == 0) made.token.stamp = below(2) ? below(8) : chance();
+    made.use = static_cast<Use>(below(8) ? below(6) : chance());
+    const char* const names[] = {"far.h5", "other.h5", "", "/", "far.h5/x", ".."};
+    strcpy(made.name, names[below(std::size(names))]);
+    if (below(4) == 0) memset(made.name, 'x', sizeof(made.name));
+    const char* const addresses[] = {"", "127.0.0.1:1", "../../../etc/x:1", "nobody"};
+    strcpy(made.address, addresses[below(std::size(addresses))]);
+    if (below(4) == 0) memset(made.address, 'y', sizeof(made.address));
+    return made;
+}
+
+void add(std::string* text, const void* bytes, size_t count) { text->append(static_cast<const char*>(bytes), count); }
+
+std::string conversation(const std::vector<StepToken>& known) {
+    std::string text;
+    const far::Hello first = hello(known);
+    add(&text, &first, sizeof(first));
+    for (uint64_t left = below(6); left > 0; --left) {
+        const far::Request request = {static_cast<uint32_t>(below(16) ? below(far::close + 1) : chance()), static_cast<int32_t>(below(2) ? below(3) : chance()),
+                                      number(), number()};
+        add(&text, &request, sizeof(request));
+        if (request.what == far::write || request.what == far::gather) text.resize(text.size() + below(4096), static_cast<char>(below(256)));
+    }
+    if (below(4) == 0) text.resize(below(text.size() + 1));
+    for (uint64_t left = below(4) ? 0 : below(16); left > 0 && !text.empty(); --left) text[below(text.size())] = static_cast<char>(chance());
+    return text;
+}
+
+// Says it all, hears some of the answers, and leaves. The server ends the connection, whatever it was.
+void talk(const std::string& text) {
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    serve_far_file(ends[1]);
+    size_t said = 0, heard = 0;
+    char answers[4096];
+    for (bool over = false; !over;) {
+        pollfd one = {ends[0], static_cast<short>(said < text.size() ? POLLIN | POLLOUT : POLLIN), 0};
+        if (said == text.size()) shutdown(ends[0], SHUT_WR);
+        CHECK(poll(&one, 1, kPatience) > 0);
+        if (one.revents & POLLOUT) {
+            const ssize_t count = send(ends[0], text.data() + said, text.size() - said, MSG_NOSIGNAL | MSG_DONTWAIT);
+            said = count > 0 ? said + static_cast<size_t>(count) : text.size();
+        }
+        if (one.revents & (POLLIN | POLLHUP | POLLERR)) {
+            const ssize_t count = recv(ends[0], answers, sizeof(answers), MSG_DONTWAIT);
+            if (count > 0) heard += static_cast<size_t>(count);
+            over = heard > kMostTaken || count == 0 || (count < 0 && errno != EAGAIN);
+        }
+    }
+    raw::close(ends[0]);
+}
+
+size_t threads() {
+    size_t count = 0;
+    for (const auto& one : std::filesystem::directory_iterator("/proc/self/task")) count += one.exists() ? 1 : 0;
+    return count;
+}
+
+// RFC 4231, test cases 2, 3 and 6.
+void proofs_are_those_of_the_standard() {
+    const auto hex = [](const handshake::Bytes32& bytes) {
+        std::string text;
+        char digits[3];
+        for (const unsigned char byte : bytes) text += (snprintf(digits, sizeof(digits), "%02x", byte), digits);
+        return text;
+    };
+    CHECK(hex(handshake::hmac("Jefe", "what do ya want for nothing?")) == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    CHECK(hex(handshake::hmac(std::string(20, '\xaa'), std::string(50, '\xdd'))) == "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
+    CHECK(hex(handshake::hmac(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")) ==
+          "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+}  // namespace
+
+int main() {
+    proofs_are_those_of_the_standard();
+    const test::Scratch scratch;
+    test::join_loop(scratch, "*.h5", 100, 0);
+    const char* const seed = getenv("WILKINS_TEST_SEED");
+    const char* const count = getenv("WILKINS_FUZZ_HELLOS");
+    chance.seed(seed ? strtoull(seed, nullptr, 10) : static_cast<uint64_t>(time(nullptr)));
+    printf("seed %s\n", seed ? seed : "of the clock");
+
+    std::vector<unsigned char> bytes(kSize);
+    for (uint64_t k = 0; k < kSize; ++k) bytes[k] = static_cast<unsigned char>(k % 251);
+    StepFile* const published = open("far.h5", Intent::create);
+    const StepToken first = published->token();
+    CHECK(published->write(0, bytes.data(), bytes.size()) == 0);
+    close_step(published);
+    StepFile* const read = open("far.h5", Intent::read);
+    StepFile* const written = open("other.h5", Intent::create);
+    CHECK(written->write(0, bytes.data(), bytes.size()) == 0);
+
+    const size_t before = threads();
+    for (long left = count ? atol(count) : 10'000; left > 0; --left) talk(conversation({first, written->token(), {-1, -1, 0}}));
+    for (int waited = 0; threads() > before; ++waited) {
+        CHECK(waited < kPatience);
+        usleep(1000);
+    }
+    std::vector<unsigned char> seen(kSize);
+    read->read(0, seen.data(), seen.size());
+    CHECK(read->settle() == 0 && seen == bytes);  // a published step is what it was
+    close_step(read);
+    close_step(written);
+    return 0;
+}

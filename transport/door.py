@@ -1,0 +1,193 @@
+"""Lets in who knows the run's key, and nobody else: how processes on different hosts meet.
+
+Whoever connects is sent a challenge of random bytes. It answers with random bytes of its own and their proof, and gets
+the other side's proof of both back: HMAC-SHA256 (RFC 2104) under the key, over which side proves it, what for, the
+challenge and the answer. So the key never crosses, both sides know each other, and who records a connection cannot use
+it again. Bytes that follow are neither encrypted nor signed.
+
+The layer has the side of those who connect, too (``transport/native/far/handshake.cpp``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hmac
+import os
+import selectors
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+KEY_FILE = "key"
+"""In the folder of a run's board on each host: the key, as hexadecimal digits."""
+
+_RANDOM = 32
+_PROOF = 32
+_WITHIN = 10.0
+"""Seconds within which who connects has to show that it knows the key."""
+MOST = 64
+"""Connections that have not shown it; for a further one the oldest goes."""
+
+
+def write_key(folder: Path, key: str) -> None:
+    """Leave the key for the processes of this host; `key`: hexadecimal digits."""
+    descriptor = os.open(folder / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(key)
+
+
+def read_key(folder: Path) -> bytes:
+    """Read it."""
+    return bytes.fromhex((folder / KEY_FILE).read_text())
+
+
+def enter(wire: socket.socket, service: str, key: bytes, within: float = _WITHIN) -> None:
+    """Show the other side of a new connection that this process knows the key, and see that it does, too.
+
+    Args:
+        service: what the connection is for.
+        within: seconds for each message.
+
+    Raises:
+        OSError: it does not, or has left.
+    """
+    before = wire.gettimeout()
+    wire.settimeout(within)
+    challenge = _whole(wire, _RANDOM)
+    answer = os.urandom(_RANDOM)
+    wire.sendall(answer + _proof(key, "enters", service, challenge + answer))
+    if not hmac.compare_digest(_whole(wire, _PROOF), _proof(key, "opens", service, challenge + answer)):
+        raise PermissionError(errno.EACCES, "who listens there does not know the key of this run")
+    wire.settimeout(before)
+
+
+@dataclass(slots=True)
+class _Comer:
+    """A connection that has not shown that it knows the key."""
+
+    wire: socket.socket
+    challenge: bytes
+    until: float
+    said: bytearray = field(default_factory=bytearray)
+
+
+class Door:
+    """A listening socket of which only connections come that know the key. It waits for none of the others."""
+
+    def __init__(self, listener: socket.socket, service: str, key: bytes) -> None:
+        """`listener`: belongs to the door from now on. `service`: what connections are for."""
+        self._listener = listener
+        self._service = service
+        self._key = key
+        self._comers: dict[int, _Comer] = {}
+        """By descriptor, the oldest first."""
+        self._selector = selectors.DefaultSelector()
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ)
+
+    def fileno(self) -> int:
+        """What can be read when somebody may have come: for selectors that wait for more than this door."""
+        return self._selector.fileno()
+
+    def come(self, within: float | None = 0.0) -> list[socket.socket]:
+        """Wait so many seconds at most for connections; those that have shown the key by now, which may be none."""
+        entered = []
+        for key, _ in self._selector.select(self._soonest(within)):
+            comer: _Comer | None = key.data
+            if comer is None:
+                self._let_come()
+            elif (wire := self._hear(comer)) is not None:
+                entered.append(wire)
+        now = time.monotonic()
+        for comer in [comer for comer in self._comers.values() if comer.until <= now]:
+            self._dismiss(comer)
+        return entered
+
+    def __iter__(self) -> Iterator[socket.socket]:
+        """Connections that know the key, as they come."""
+        while True:
+            yield from self.come(None)
+
+    def close(self) -> None:
+        """Nobody comes any more."""
+        for comer in list(self._comers.values()):
+            self._dismiss(comer)
+        self._selector.close()
+        self._listener.close()
+
+    def _soonest(self, within: float | None) -> float | None:
+        if not self._comers:
+            return within
+        left = max(0.0, next(iter(self._comers.values())).until - time.monotonic())
+        return left if within is None else min(left, within)
+
+    def _let_come(self) -> None:
+        try:
+            wire, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                self._make_room()
+            return  # else it has left again
+        wire.setblocking(False)
+        comer = _Comer(wire, os.urandom(_RANDOM), time.monotonic() + _WITHIN)
+        if len(self._comers) >= MOST:
+            self._make_room()
+        self._comers[wire.fileno()] = comer
+        self._selector.register(wire, selectors.EVENT_READ, comer)
+        try:
+            wire.sendall(comer.challenge)
+        except OSError:
+            self._dismiss(comer)
+
+    def _make_room(self) -> None:
+        if self._comers:
+            self._dismiss(next(iter(self._comers.values())))
+        else:
+            time.sleep(0.05)  # others of this process may close some
+
+    def _hear(self, comer: _Comer) -> socket.socket | None:
+        """The connection, once it has shown that it knows the key."""
+        if comer.wire.fileno() not in self._comers:  # it was dismissed in this turn
+            return None
+        try:
+            read = comer.wire.recv(_RANDOM + _PROOF - len(comer.said))
+        except BlockingIOError:
+            return None
+        except OSError:
+            read = b""
+        comer.said += read
+        if read and len(comer.said) < _RANDOM + _PROOF:
+            return None
+        seen = comer.challenge + bytes(comer.said[:_RANDOM])
+        knows = hmac.compare_digest(comer.said[_RANDOM:], _proof(self._key, "enters", self._service, seen))
+        if not knows:
+            self._dismiss(comer)
+            return None
+        del self._comers[comer.wire.fileno()]
+        self._selector.unregister(comer.wire)
+        comer.wire.setblocking(True)
+        with contextlib.suppress(OSError):  # whoever uses it will notice
+            comer.wire.sendall(_proof(self._key, "opens", self._service, seen))
+        return comer.wire
+
+    def _dismiss(self, comer: _Comer) -> None:
+        del self._comers[comer.wire.fileno()]
+        self._selector.unregister(comer.wire)
+        comer.wire.close()
+
+
+def _proof(key: bytes, side: str, service: str, seen: bytes) -> bytes:
+    return hmac.digest(key, f"{side} {service}\0".encode() + seen, "sha256")
+
+
+def _whole(wire: socket.socket, length: int) -> bytes:
+    read = bytearray()
+    while len(read) < length:
+        part = wire.recv(length - len(read))
+        if not part:
+            raise ConnectionResetError(errno.ECONNRESET, "who listens there does not let this process in")
+        read += part
+    return bytes(read)
