@@ -24,6 +24,7 @@ from collections.abc import Callable
 from wilkins.transport import door, far_files, relay_messages, steps
 from wilkins.transport.board import native_library
 from wilkins.transport.errors import NoSuchPort
+from wilkins.transport.listening import listen_at
 
 ADDRESS = "WILKINS_RELAY_ADDRESS"
 LISTENS, ENDS = "WILKINS_RELAY_LISTENS", "WILKINS_RELAY_ENDS"
@@ -51,15 +52,15 @@ def send(pattern: str) -> None:
     with socket.create_connection((host, int(number))) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         door.enter(wire, _SERVICE, far_files.run_key())
-        wire.sendall(_PORT.pack(_lend()))
+        wire.sendall(_PORT.pack(_lend(wire.getsockname()[0])))
         move = _library().wilkins_relay_send
         _move_all(lambda name, folder: int(move(port, wire.fileno(), name, folder)), "")
         wire.recv(1)  # the receiver leaves when nothing more can be read of the steps that it has lent
 
 
-def _lend() -> int:
-    """Give from now on what is absent of steps on the other host; returns the port for that."""
-    listener = socket.create_server(("", 0))
+def _lend(address: str) -> int:
+    """Give what is absent of steps on the other host, which knows this one by `address`; returns the port."""
+    listener = listen_at(address)
     port = int(listener.getsockname()[1])
     threading.Thread(target=far_files.serve, args=(listener,), daemon=True).start()
     return port

@@ -130,6 +130,12 @@ def of_run(child: argparse.ArgumentParser) -> None:
     of_file(child)
     _add_run(child)
     _add_hosts(child)
+    child.add_argument(
+        "--interface",
+        metavar="NAME",
+        help="over several hosts: the network interface (ib0), network (10.1.0.0/16) or address by which they reach "
+        "each other; WILKINS_INTERFACE says the same",
+    )
     child.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
 
 

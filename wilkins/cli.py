@@ -81,6 +81,8 @@ def _run(parsed: argparse.Namespace) -> int:
 
     if in_job() and (parsed.hosts is not None or parsed.hostfile is not None):
         raise UsageError("the hosts of an MPI job are those of its ranks; leave out --hosts, or the mpiexec")
+    if parsed.interface is not None:
+        os.environ["WILKINS_INTERFACE"] = parsed.interface  # as keepers on other hosts get it
     if parsed.resume is not None:
         return _resume(parsed)
     file, folder = _workflow(parsed)

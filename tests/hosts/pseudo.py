@@ -42,10 +42,12 @@ def programs(folder: Path) -> None:
         write_program(folder / name, text.format(python=sys.executable))
 
 
-def run(folder: Path, workflow: str, hosts: str) -> dict[str, Any]:
+def run(folder: Path, workflow: str, hosts: str, *options: str) -> dict[str, Any]:
     """Run a workflow; its summary."""
     (folder / "workflow.yaml").write_text(workflow)
-    finished = run_tree([*WILKINS, "run", "--hosts", hosts, "workflow.yaml"], 90, folder, {"WILKINS_RSH": str(HERE)})
+    finished = run_tree(
+        [*WILKINS, "run", "--hosts", hosts, *options, "workflow.yaml"], 90, folder, {"WILKINS_RSH": str(HERE)}
+    )
     assert finished.code == 0, finished.err
     summary: dict[str, Any] = json.loads((folder / "wilkins-runs/latest/summary.json").read_text())
     return summary

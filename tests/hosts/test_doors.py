@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from hosts import pseudo
 
-from support import write_program
-from wilkins.transport import door
+from support import WILKINS, processes_in, run_tree, write_program
+from wilkins.errors import ResourceError
+from wilkins.transport import door, listening
 
 KEY = bytes(range(16))
 WITHIN = 30.0
@@ -143,26 +144,35 @@ def test_a_door_of_a_process_without_descriptors_left_opens_again() -> None:
         knock(port).close()
 
 
-def listening() -> set[int]:
-    """The ports of this machine where somebody listens."""
-    found = set()
+def listeners(folder: Path) -> dict[int, str]:
+    """The ports where processes that work in a folder listen, and at which addresses."""
+    sockets = set()
+    for process in processes_in(folder):
+        with contextlib.suppress(OSError):
+            for descriptor in Path(f"/proc/{process}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    sockets.add(str(descriptor.readlink()))
+    found = {}
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, local, _, state = line.split()[:4]
-        if state == "0A":
-            found.add(int(local.partition(":")[2], 16))
+        columns = line.split()
+        if columns[3] == "0A" and f"socket:[{columns[9]}]" in sockets:
+            address, _, port = columns[1].partition(":")
+            found[int(port, 16)] = socket.inet_ntoa(bytes.fromhex(address)[::-1])
     return found
 
 
 @contextlib.contextmanager
-def swept(each: int) -> Iterator[set[int]]:
-    """Whoever begins to listen meanwhile gets so many connections that say nothing; the ports."""
-    before, ports, over = listening(), set[int](), threading.Event()
+def swept(folder: Path, each: int) -> Iterator[dict[int, str]]:
+    """Where a run listens, it gets so many connections that say nothing; its ports and their addresses."""
+    ports: dict[int, str] = {}
+    over = threading.Event()
     wires: list[socket.socket] = []
 
     def sweep() -> None:
         while not over.wait(0.002):
-            for port in listening() - before - ports:
-                ports.add(port)
+            new = {port: address for port, address in listeners(folder).items() if port not in ports}
+            ports.update(new)
+            for port in new:
                 for _ in range(each):
                     with contextlib.suppress(OSError):
                         wires.append(socket.create_connection(("127.0.0.1", port), timeout=1))
@@ -196,7 +206,7 @@ def test_a_run_whose_ports_are_swept_goes_on(tmp_path: Path) -> None:
           - {func: ./write.py, args: ["out{}.h5", 20, 3000000, 0.05], outports: [{filename: out*.h5}], placement: [a]}
           - {func: ./read.py, args: [0], inports: [{filename: out*.h5}], placement: [b]}
     """
-    with swept(100) as ports:
+    with swept(tmp_path, 100) as ports:
         summary = pseudo.run(tmp_path, workflow, "a,b")
     assert len(ports) >= 2  # the receiver's, and the one where the sender gives what is absent
     assert summary["channels"][0]["read"] == 20
@@ -211,3 +221,48 @@ def test_programs_do_not_get_the_key_by_their_environment(tmp_path: Path) -> Non
           - {func: ./secret.py, inports: [{filename: out*.h5}], placement: [b]}
     """
     pseudo.run(tmp_path, workflow, "a,b")
+
+
+class TestAddresses:
+    """Where a host listens."""
+
+    def test_an_address_or_a_network_says_which(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for wanted in ("127.0.0.1", "127.0.0.0/8", "lo"):
+            monkeypatch.setenv(listening.INTERFACE, wanted)
+            with listening.listen("node0") as listener:
+                assert listening.address_in(listener).startswith("127.0.0.1:")
+
+    def test_a_name_that_others_cannot_use_stands_for_all_addresses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv(listening.INTERFACE, raising=False)
+        for name in ("localhost", "no-host-of-this-name.invalid"):
+            with listening.listen(name) as listener:
+                assert listening.address_in(listener).startswith(":")
+
+    def test_what_the_host_lacks_is_an_error_that_names_what_it_has(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(listening.INTERFACE, "ib7")
+        with pytest.raises(ResourceError, match=r"WILKINS_INTERFACE=ib7: the host .* lo \(127.0.0.1\)"):
+            listening.listen("node0")
+
+
+def test_a_run_over_an_interface_opens_no_port_at_another(tmp_path: Path) -> None:
+    pseudo.programs(tmp_path)
+    workflow = """
+        tasks:
+          - {func: ./write.py, args: ["out{}.h5", 5, 3000000, 0], outports: [{filename: out*.h5}], placement: [a]}
+          - {func: ./read.py, args: [0], inports: [{filename: out*.h5}], placement: [b]}
+    """
+    with swept(tmp_path, 0) as ports:
+        pseudo.run(tmp_path, workflow, "a,b", "--interface", "lo")
+    assert ports and set(ports.values()) == {"127.0.0.1"}
+
+
+def test_a_host_without_the_interface_ends_the_run_with_the_reason(tmp_path: Path) -> None:
+    pseudo.programs(tmp_path)
+    (tmp_path / "workflow.yaml").write_text("""
+        tasks:
+          - {func: ./write.py, args: ["out{}.h5", 5, 1000, 0], outports: [{filename: out*.h5}], placement: [a]}
+          - {func: ./read.py, args: [0], inports: [{filename: out*.h5}], placement: [b]}
+    """)
+    words = [*WILKINS, "run", "--hosts", "a,b", "--interface", "ib7", "workflow.yaml"]
+    ended = run_tree(words, WITHIN, tmp_path, {"WILKINS_RSH": str(pseudo.HERE)})
+    assert ended.code == 3 and "WILKINS_INTERFACE=ib7" in ended.err and "Traceback" not in ended.err

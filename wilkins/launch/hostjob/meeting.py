@@ -20,6 +20,7 @@ from wilkins import atomic
 from wilkins.errors import ResourceError, refused
 from wilkins.launch.hosts.control import Control
 from wilkins.transport.door import Door, enter
+from wilkins.transport.listening import address_in, listen
 from wilkins.values import dataclass, field
 
 PATIENCE = 120.0
@@ -84,10 +85,11 @@ class Meeting:
         """
         self._path = path
         key = os.urandom(16)
-        listener = socket.create_server(("", 0), family=socket.AF_INET, backlog=4096)
+        listener = listen(socket.gethostname())
         self._door = Door(listener, _SERVICE, key)
         self.hosts: list[Joined] = []
-        where = {"host": socket.gethostname(), "port": listener.getsockname()[1], "key": key.hex()}
+        host, _, port = address_in(listener).rpartition(":")
+        where = {"host": host or socket.gethostname(), "port": int(port), "key": key.hex()}
         try:
             path.parent.mkdir(exist_ok=True)
             atomic.put(path, json.dumps(where), mode=0o600)

@@ -173,7 +173,9 @@ class Head:
 
     def _introduce(self) -> None:
         addresses = {
-            relay: f"{host.address}:{port}" for host in self.hosts for relay, port in (host.ready or {}).items()
+            name: f"{host.address}{where}" if where.startswith(":") else where
+            for host in self.hosts
+            for name, where in (host.ready or {}).items()
         }
         for host in self.hosts:
             self.tell(host, addresses=addresses)

@@ -31,7 +31,8 @@ class Host:
     """By which the head reaches it; None: its keeper has come by itself, and ends so when it does not hear the head."""
     control: Control
     heard: float
-    ready: dict[str, int] | None = None
+    ready: dict[str, str] | None = None
+    """Where its relays and servers of files listen, once it has said so; without an address: at all of the host's."""
     state: State = State()
     steps: list[int] = field(default_factory=list)
     """By task of the part: how many it had when the host was heard last."""

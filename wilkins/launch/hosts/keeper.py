@@ -134,8 +134,8 @@ class Keeper:
         """What looks after tasks with ranks on other hosts, too."""
         return Spanning(plan, self.part, self.run)
 
-    def addresses(self) -> dict[str, int]:
-        """The ports of this host's receivers, by relay, and of its servers of files."""
+    def addresses(self) -> dict[str, str]:
+        """Where this host's receivers listen, by relay, and its servers of files: ``address:port``."""
         return self._relays.addresses() | self._spanning.addresses()
 
     def keep(self, addresses: dict[str, str], after: list[dict[str, Any]]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
 from wilkins.transport import relay, relay_messages
+from wilkins.transport.listening import address_in, listen
 
 
 class Relays:
@@ -17,16 +17,16 @@ class Relays:
     def __init__(self, plan: Plan, part: Part) -> None:
         self._plan = plan
         self._part = part
-        self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in part.receivers}
+        self._doors = {task: listen(plan.hosts[part.host].name) for task, _ in part.receivers}
         self._variables: dict[int, dict[str, str]] = {}
         self._descriptors: dict[int, list[int]] = {}
         """By task: what it inherits, to be closed here once all that share it were started."""
         self._messages: dict[int, relay_messages.Messages] = {}
         """By relay, of the receivers."""
 
-    def addresses(self) -> dict[str, int]:
-        """The ports of the receivers, by relay."""
-        return {str(one.index): self._doors[task].getsockname()[1] for task, one in self._part.receivers}
+    def addresses(self) -> dict[str, str]:
+        """The addresses of the receivers, by relay."""
+        return {str(one.index): address_in(self._doors[task]) for task, one in self._part.receivers}
 
     def meet(self, addresses: Mapping[str, str]) -> None:
         """Hear where the receivers of all hosts are, by relay."""

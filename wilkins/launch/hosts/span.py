@@ -11,7 +11,6 @@ import contextlib
 import os
 import shlex
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part, leads, ranks_on, spans
 from wilkins.transport import far_files
 from wilkins.transport.board import Board
+from wilkins.transport.listening import address_in, listen
 
 STAND_IN = ("/bin/sh", "-c", "read -r code && case $code in -*) kill $code $$ ;; *) exit $code ;; esac")
 """The program on a host that does not start the job. Its standard input brings the code with which it ends, or less
@@ -129,7 +129,7 @@ class Spanning:
         self._name = plan.hosts[part.host].name
         self.tasks = {place: plan.tasks[whole] for place, whole in enumerate(part.tasks) if spans(plan.tasks[whole])}
         """Those of the plan for all hosts, by task of this host's."""
-        self._doors = {place: socket.create_server(("", 0), family=socket.AF_INET) for place in self.tasks}
+        self._doors = {place: listen(self._name) for place in self.tasks}
         self._stands: dict[int, int] = {}
         self._clean: dict[int, bool] = {}
         self._settings: list[Path] = []
@@ -140,10 +140,10 @@ class Spanning:
         """Does this host start the task?"""
         return leads(self.tasks[place]) == self._part.host
 
-    def addresses(self) -> dict[str, int]:
-        """The ports of this host's servers of files, by what all hosts call them."""
+    def addresses(self) -> dict[str, str]:
+        """The addresses of this host's servers of files, by what all hosts call them."""
         doors = self._doors.items()
-        return {_service(self.tasks[place], self._part.host): door.getsockname()[1] for place, door in doors}
+        return {_service(self.tasks[place], self._part.host): address_in(door) for place, door in doors}
 
     def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
         """Start the servers, and tell the ranks here what they need to know."""
