@@ -117,8 +117,8 @@ soak: $(VENV)/.installed-test
 fuzz: $(VENV)/.installed-test
 	-tools/newer-hdf5
 	PYTHON=$(abspath $(BIN)/python) tools/hooks
-	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_random_workflows.py
-	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_matrix.py -k as_on_disk
+	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/graphs/test_random_workflows.py
+	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/guests/test_matrix.py -k as_on_disk
 	WILKINS_HABITS=$(STEPWISE_HABITS) $(BIN)/python -m pytest tests/reference/test_flow_habits.py -k many
 	WILKINS_FUZZ_HABITS=$(HABITS) $(BIN)/python -m pytest tests/habits/test_random_habits.py
 	WILKINS_FUZZ_CHANGES=$(CHANGES) $(BIN)/python -m pytest tests/checkpoint/test_changes.py -k random

@@ -14,11 +14,11 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from hooks import LIBRARY
 from programs.build import NEWER, programs_folder
-from small_workflows import Workflow
 
-from support import OWN_MOUNTS
+from support.hooks import LIBRARY
+from support.running import OWN_MOUNTS
+from support.small_workflows import Workflow
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 BEFORE = pytest.StashKey[set[Path]]()

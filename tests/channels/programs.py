@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from support import WILKINS, Finished, processes_in, run_tree
+from support.running import WILKINS, Finished, processes_in, run_tree
 
 WRITE = """
     import sys, time, h5py, numpy as np

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import wilkins.transport
-from support import mounted
+from support.running import mounted
 from wilkins.transport import Step
 from wilkins.transport.devices import bring, h5
 from wilkins.transport.devices.driver import NoCuda

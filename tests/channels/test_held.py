@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from channels.programs import PUBLISH, WRITE, Tasks
-from hooks import faults
 
-from support import WILKINS, processes_in, started_tree, wait_for
+from support.hooks import faults
+from support.running import WILKINS, processes_in, started_tree, wait_for
 
 ENDS: dict[str, tuple[str, int]] = {
     "the program's end": ("", 0),

@@ -6,10 +6,10 @@ import os
 import signal
 
 import pytest
-import waits
 from channels.programs import WRITE, Tasks
 
-from support import MPIEXEC, WAITS, WILKINS, started_tree, wait_for
+from support import waits
+from support.running import MPIEXEC, WAITS, WILKINS, started_tree, wait_for
 
 
 @pytest.mark.usual("all-one job")

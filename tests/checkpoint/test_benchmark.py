@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import aggregation, partners
 from benchmarks.checkpoint import ENGINE, Cost, measure, verdicts
-from support import MPIEXEC, run_tree
+from support.running import MPIEXEC, run_tree
 from wilkins.transport.board import native_library
 
 

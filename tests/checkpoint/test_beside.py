@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import must_run, started_tree, wait_for, write_program
+from support.running import must_run, started_tree, wait_for, write_program
 from wilkins.tasks import checkpoint
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Unsupported
 from wilkins.tasks.checkpoint.storage import versions

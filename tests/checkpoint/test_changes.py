@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import must_run, write_program
+from support.running import must_run, write_program
 from wilkins.tasks.checkpoint import CheckpointError
 
 from .conftest import Opener

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from programs.build import build
 
-from support import MPIEXEC, run_tree, started_tree, wait_for
+from support.running import MPIEXEC, run_tree, started_tree, wait_for
 from wilkins.cli import main
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.clearing import damage

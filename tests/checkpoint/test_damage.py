@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from programs.same_state import same
 
-from support import MPIEXEC, must_run
+from support.running import MPIEXEC, must_run
 from wilkins.tasks import checkpoint
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
 from wilkins.tasks.checkpoint.storage import versions

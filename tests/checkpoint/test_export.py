@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from programs.same_state import same
 
-from support import MPIEXEC, must_run
+from support.running import MPIEXEC, must_run
 from wilkins.cli import main
 from wilkins.tasks.checkpoint import CheckpointError, Damaged, Unsupported, to_safetensors
 

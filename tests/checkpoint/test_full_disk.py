@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from support import MPIEXEC, OWN_MOUNTS, mounted, must_run
+from support.running import MPIEXEC, OWN_MOUNTS, mounted, must_run
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
 from wilkins.tasks.checkpoint.storage import versions
 

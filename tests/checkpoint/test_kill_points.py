@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from kill_points import POINTS, counted_in, kill_at
 
-from support import MPIEXEC, must_run, run_tree
+from support.kill_points import POINTS, counted_in, kill_at
+from support.running import MPIEXEC, must_run, run_tree
 
 from .test_kills import PROGRAM
 

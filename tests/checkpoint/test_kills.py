@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import kill_points
 import pytest
 
-from support import MPIEXEC, Tree, run_tree, started_tree, wait_for
+from support import kill_points
+from support.running import MPIEXEC, Tree, run_tree, started_tree, wait_for
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.clearing import damage
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kill_points import kill_at
 
-from support import MPIEXEC, must_run, run_tree
+from support.kill_points import kill_at
+from support.running import MPIEXEC, must_run, run_tree
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
 from wilkins.tasks.checkpoint.errors import Damaged
 from wilkins.tasks.checkpoint.storage import levels, versions

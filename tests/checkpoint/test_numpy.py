@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from programs.same_state import same
 
-from support import run_tree
+from support.running import run_tree
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, Unsupported, When
 from wilkins.tasks.checkpoint.engine import state_plan
 from wilkins.tasks.checkpoint.state import outline

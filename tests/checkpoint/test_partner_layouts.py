@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from programs.same_state import same
 
-from support import mounted
+from support.running import mounted
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.clearing import damage

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from kill_points import kill_at
 
-from support import MPIEXEC, OWN_MOUNTS, mounted, must_run, run_tree, started_tree, wait_for
+from support.kill_points import kill_at
+from support.running import MPIEXEC, OWN_MOUNTS, mounted, must_run, run_tree, started_tree, wait_for
 from wilkins.cli import main
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners
 from wilkins.tasks.checkpoint.storage import versions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import MPIEXEC, OWN_MOUNTS, must_run
+from support.running import MPIEXEC, OWN_MOUNTS, must_run
 from wilkins.tasks.checkpoint.engine.vote import Dissent, explain
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.contents import Contents

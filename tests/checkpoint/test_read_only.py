@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support import OWN_MOUNTS, must_run
+from support.running import OWN_MOUNTS, must_run
 from wilkins.tasks.checkpoint import Checkpointer
 from wilkins.tasks.checkpoint.storage import versions
 

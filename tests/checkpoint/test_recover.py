@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support import processes_in, run_tree, started_tree, wait_for
+from support.running import processes_in, run_tree, started_tree, wait_for
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
 from wilkins.tasks.checkpoint.storage import versions
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support import must_run
+from support.running import must_run
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
 from wilkins.tasks.checkpoint.engine import flush
 from wilkins.tasks.checkpoint.storage import versions

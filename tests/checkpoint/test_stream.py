@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import waits
-from kill_points import POINTS, kill_at
 
-from support import WILKINS, Finished, mounted, must_run, processes_in, run_tree, started_tree, wait_for
+from support import waits
+from support.kill_points import POINTS, kill_at
+from support.running import WILKINS, Finished, mounted, must_run, processes_in, run_tree, started_tree, wait_for
 from wilkins.cli import main
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.contents import Contents

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kill_points import kill_at
 
-from support import must_run, run_tree
+from support.kill_points import kill_at
+from support.running import must_run, run_tree
 from wilkins.tasks.checkpoint import CheckpointError, Unsupported
 
 from .conftest import Opener

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from support import wait_for
+from support.running import wait_for
 from wilkins.tasks.checkpoint.stream.window import Held, Window
 
 

@@ -14,7 +14,7 @@ import pytest
 from continual.training import NETWORK, blobs, options_of, work, write_step
 
 import wilkins.tasks
-from support import MPIEXEC, WILKINS, run_tree
+from support.running import MPIEXEC, WILKINS, run_tree
 from wilkins.tasks.errors import TaskError
 
 pytestmark = pytest.mark.needs("python:torch")

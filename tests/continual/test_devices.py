@@ -12,7 +12,7 @@ from continual.learning import BATCH, CLASSES, FEATURES, blobs, buffer_options, 
 from continual.training import blobs as points_of_classes
 from continual.training import version, work, write_step
 
-from support import MPIEXEC, run_tree
+from support.running import MPIEXEC, run_tree
 from wilkins.tasks import continual
 from wilkins.tasks.continual import RehearsalBuffer
 

@@ -11,7 +11,7 @@ import pytest
 from continual.chance import equal_cells, rejected, two_sided, uniform_inclusion
 from numpy.typing import NDArray
 
-from support import MPIEXEC, run_tree
+from support.running import MPIEXEC, run_tree
 
 PROGRAM = Path(__file__).resolve().parent.parent / "programs" / "rehearsal" / "draws.py"
 DRAWS = 200_000

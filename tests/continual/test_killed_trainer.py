@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from support import MPIEXEC, WILKINS, Finished, run_tree
+from support.running import MPIEXEC, WILKINS, Finished, run_tree
 
 SOURCE = """
 import h5py, numpy

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from continual.learning import torch, weights
 
-from support import MPIEXEC, run_tree, write_program
+from support.running import MPIEXEC, run_tree, write_program
 from wilkins.tasks import continual
 
 pytestmark = [pytest.mark.needs("python:torch", MPIEXEC), pytest.mark.timeout(400)]

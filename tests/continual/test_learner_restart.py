@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from checkpoint.rank_threads import on_ranks
 from continual.learning import BATCH, blobs, buffer_options, on_mistakes, perceptron, sgd, torch, weights
-from kill_points import kill_at
 
-from support import MPIEXEC, run_tree
+from support.kill_points import kill_at
+from support.running import MPIEXEC, run_tree
 from wilkins.cli import main
 from wilkins.tasks import continual
 from wilkins.tasks.checkpoint import Checkpointer

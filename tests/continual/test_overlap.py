@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import MPIEXEC
+from support.running import MPIEXEC
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support import MPIEXEC, WILKINS, run_tree
+from support.running import MPIEXEC, WILKINS, run_tree
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs" / "rehearsal"
 LIMIT = 90

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from checkpoint.rank_threads import on_ranks
 
-from support import MPIEXEC, run_tree
+from support.running import MPIEXEC, run_tree
 from wilkins.tasks.checkpoint.engine.at_once import save_at_once
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.continual import CheckpointError, RehearsalBuffer, RehearsalOptions

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support import WILKINS, processes_in, run_tree, started_tree, wait_for
+from support.running import WILKINS, processes_in, run_tree, started_tree, wait_for
 from wilkins.transport import points
 
 pytestmark = pytest.mark.needs("python:torch")

@@ -10,10 +10,10 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from analysis_results import rows_of
-from resuming import killed_again_and_again, run, seeds
 
-from support import WILKINS, must_run, started_tree, wait_for
+from support.analysis_results import rows_of
+from support.resuming import killed_again_and_again, run, seeds
+from support.running import WILKINS, must_run, started_tree, wait_for
 
 pytestmark = [pytest.mark.nightly, pytest.mark.needs("python:torch"), pytest.mark.timeout(600)]
 

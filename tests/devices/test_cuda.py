@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support import Finished, run_tree
+from support.running import Finished, run_tree
 from wilkins.transport.devices import dlpack, frameworks
 from wilkins.transport.devices.frameworks import Stream
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import WILKINS, run_tree
+from support.running import WILKINS, run_tree
 from wilkins.transport.board import native_library
 
 HERE = Path(__file__).parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_runs import coupled
+from devices.device_runs import coupled
 
 MAKE = """
 for k in range(6):

@@ -9,9 +9,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from devices.device_runs import HEAD, coupled
 
-from device_runs import HEAD, coupled
-from support import write_program
+from support.running import write_program
 from wilkins.transport.devices import ipc
 
 PORT = json.dumps({"s*.h5": {"device": "cuda", "path": "ipc", "ipc": True}})

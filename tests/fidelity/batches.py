@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.strategies import SearchStrategy
 
-from support import WILKINS, started_tree
+from support.running import WILKINS, started_tree
 
 SAME = "same"
 DIED = "died"

@@ -16,7 +16,7 @@ from fidelity import rig
 from fidelity.rig import PAIRS
 from programs.build import NEWER_LIBC, newer_parallel_c, parallel_c, split_libraries
 
-from support import WILKINS
+from support.running import WILKINS
 
 NEWER = "1.14 inside"
 LAUNCHERS = {

@@ -24,7 +24,7 @@ import yaml
 from conftest import SYSTEM_PYTHON, missing
 from programs.build import split_libraries
 
-from support import WILKINS, run_tree
+from support.running import WILKINS, run_tree
 
 HERE = Path(__file__).parent
 PAIRS = HERE / "pairs"

@@ -13,7 +13,7 @@ from fidelity import rig
 from fidelity.libraries import LIBRARIES, Library, compiler_of_wheel
 from programs.build import split_libraries
 
-from support import WILKINS
+from support.running import WILKINS
 
 HERE = Path(__file__).parent / "crossed"
 

@@ -10,7 +10,7 @@ import pytest
 from fidelity import rig
 from fidelity.libraries import LIBRARIES
 
-from support import WILKINS, run_tree, write_program
+from support.running import WILKINS, run_tree, write_program
 
 PATTERNS = ("case-*.h5", "target-*.h5")
 FLOW = {"flow": {"every": 1, "queue": 100, "when_full": "block"}}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from flow_machines import Case, Reference, table
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.flow_machines import Case, Reference, table
 from wilkins.flow import FlowPolicy
 from wilkins.flow.machine import SPARE_STEPS, ChannelQueue, Go, Kept, Opened, Skipped, Wait
 from wilkins.flow.policy import LATEST, from_flow, from_io_freq

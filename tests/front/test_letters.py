@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import WILKINS, Finished, run_tree, write_program
+from support.running import WILKINS, Finished, run_tree, write_program
 from wilkins.schema.patterns import intersect
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import instructions
+from support.running import instructions
 from wilkins.schema.patterns import PatternIndex, covers, intersect
 
 SHORT_NAMES = ["".join(letters) for length in range(6) for letters in itertools.product("ab1", repeat=length)]

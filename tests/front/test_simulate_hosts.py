@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support import WILKINS, Finished, run_tree, write_program
+from support.running import WILKINS, Finished, run_tree, write_program
 
 ENSEMBLE = """
 tasks:

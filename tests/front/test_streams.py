@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from front.front_case import Case
 
-from support import Finished, run_tree
+from support.running import Finished, run_tree
 
 Pair = Callable[..., Case]
 

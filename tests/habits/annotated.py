@@ -5,7 +5,7 @@ from __future__ import annotations
 from habits.common import BYTES, DATABASES, HDF5, NETCDF4, READS5
 from habits.rig import Habit, Program, c, py, sh
 
-from support import MPIEXEC
+from support.running import MPIEXEC
 
 AGAIN = """
 CODE = "import h5py, sys; print('=', sys.argv[1], *h5py.File(sys.argv[1]))"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from habits.common import BYTES, HDF5, READS, READS5
 from habits.rig import Habit, py, sh
 
-from support import MPIEXEC
+from support.running import MPIEXEC
 
 
 def pool_reads(kind: str, call: str, get: str = "get", names: str = "NAMES") -> str:

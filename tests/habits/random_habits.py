@@ -19,9 +19,9 @@ from typing import Any
 import yaml
 from habits import known, rig
 from habits.random_programs import READS, STAGES, WRITES
-from hooks import LIBRARY, faults
 
-from support import MPIEXEC, WILKINS
+from support.hooks import LIBRARY, faults
+from support.running import MPIEXEC, WILKINS
 
 WRITTEN = {
     "plain": "order-as-written",

@@ -29,9 +29,9 @@ from typing import Any, Literal
 
 import yaml
 from habits.prelude import cksum, text
-from hooks import faults
 
-from support import WILKINS, started_tree
+from support.hooks import faults
+from support.running import WILKINS, started_tree
 
 HERE = Path(__file__).parent
 LIMIT = 40.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from habits.rig import Habit, Program, py
 
-from support import MPIEXEC
+from support.running import MPIEXEC
 
 PARTS = 4
 """Files in each folder."""

@@ -7,7 +7,7 @@ from typing import Any
 from habits.common import BYTES, DATABASES, HDF5, NETCDF4, READS
 from habits.rig import Habit, Program, Stage, c, py, sh
 
-from support import MPIEXEC
+from support.running import MPIEXEC
 
 ALL = """
 def seen(name):

@@ -9,7 +9,8 @@ from zlib import crc32
 import pytest
 from habits import known, rig, table
 from habits.every import FAMILIES, HABITS
-from hooks import LIBRARY
+
+from support.hooks import LIBRARY
 
 USUAL = (
     "look-exists-h5",

@@ -8,7 +8,7 @@ from typing import Any
 from habits.common import BYTES, HDF5
 from habits.rig import Habit, Program, c, py
 
-from support import MPIEXEC
+from support.running import MPIEXEC
 
 FEW, MANY = 12, 30
 """Files of a series: as many as a queue may grow to hold, and more."""

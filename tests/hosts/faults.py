@@ -19,7 +19,7 @@ from typing import Literal, get_args
 from hosts.rig import Rig
 from programs.build import build, parallel_c
 
-from support import WILKINS, Tree, must_run, run_tree, started_tree, write_program
+from support.running import WILKINS, Tree, must_run, run_tree, started_tree, write_program
 
 HEAD = "node0"
 """Where `wilkins run` is called, whichever hosts have tasks."""

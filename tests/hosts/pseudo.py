@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from support import WILKINS, run_tree, write_program
+from support.running import WILKINS, run_tree, write_program
 
 HERE = Path(__file__).with_name("here")
 """Stands for ssh."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hosts import pseudo
 
-from support import WILKINS, run_tree
+from support.running import WILKINS, run_tree
 from wilkins.launch.hosts.clocks import Clock, compared
 from wilkins.report.runs import events_of_run, timeline_of_run
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hosts import pseudo
 
-from support import WILKINS, run_tree
+from support.running import WILKINS, run_tree
 from wilkins.terminal.tables import size
 from wilkins.transport.relay_messages import OF_A_STEP, OF_ALL
 

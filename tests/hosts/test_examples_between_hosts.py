@@ -14,7 +14,7 @@ import pytest
 from hosts.pseudo import HERE
 from hosts.rig import NEEDS, Rig
 
-from support import MPIEXEC, WILKINS, run_tree
+from support.running import MPIEXEC, WILKINS, run_tree
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("hosts")]
 

@@ -13,7 +13,7 @@ import pytest
 from hosts.faults import Fault, Shape, Undisturbed, assert_clean, drawn, started, trial, undisturbed, write_workflow
 from hosts.rig import NEEDS, Rig
 
-from support import wait_for, write_program
+from support.running import wait_for, write_program
 
 pytestmark = [pytest.mark.needs("root", "namespaces", *NEEDS, "mpirun.openmpi"), pytest.mark.xdist_group("hosts")]
 

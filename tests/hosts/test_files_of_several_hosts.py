@@ -22,7 +22,7 @@ from fidelity.parallel import LAUNCHERS
 from hosts.rig import NEEDS, Rig
 from programs.build import NEWER_LIBC, build, newer_parallel_c, parallel_c
 
-from support import WILKINS, Finished, run_tree, write_program
+from support.running import WILKINS, Finished, run_tree, write_program
 
 pytestmark = pytest.mark.xdist_group("hosts")
 

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hooks import LIBRARY
+
+from support.hooks import LIBRARY
 
 TESTS = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).with_name("here")

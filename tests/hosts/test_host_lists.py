@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import write_program
+from support.running import write_program
 from wilkins.errors import UsageError
 from wilkins.flow.placement import Host
 from wilkins.plan.hosts import expanded, flux_resources, from_allocation, from_file, from_words

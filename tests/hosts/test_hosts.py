@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hosts.rig import NEEDS, Rig
 
-from support import WILKINS, Finished, Tree, run_tree, started_tree, wait_for, write_program
+from support.running import WILKINS, Finished, Tree, run_tree, started_tree, wait_for, write_program
 
 pytestmark = [
     pytest.mark.needs("root", "namespaces", *NEEDS),

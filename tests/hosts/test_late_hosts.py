@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hosts.pseudo import HERE, programs
 
-from support import WILKINS, processes_in, run_tree, started_tree, wait_for, write_program
+from support.running import WILKINS, processes_in, run_tree, started_tree, wait_for, write_program
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("hosts")]
 

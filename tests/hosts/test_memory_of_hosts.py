@@ -11,7 +11,7 @@ import pytest
 from hosts.rig import NEEDS, Rig
 from programs.build import build, parallel_c
 
-from support import WILKINS, run_tree, write_program
+from support.running import WILKINS, run_tree, write_program
 
 pytestmark = [
     pytest.mark.nightly,

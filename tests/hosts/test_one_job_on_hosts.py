@@ -19,10 +19,10 @@ from launch.conftest import ONE_STEP, PRODUCER, READER, Job
 from launch.test_one_job import MIXED, PLAIN, build
 from programs.build import build as built
 from programs.build import parallel_c
-from resuming import CHAIN, NORM, SUMS, make, results, want
-from surviving import CHECKPOINTS, FILTERED, LAST, RESTART, SIMULATION, got, prepare, steps, summary
 
-from support import MPIEXEC, WILKINS, Finished, Tree, run_tree, started_tree, wait_for, write_program
+from support.resuming import CHAIN, NORM, SUMS, make, results, want
+from support.running import MPIEXEC, WILKINS, Finished, Tree, run_tree, started_tree, wait_for, write_program
+from support.surviving import CHECKPOINTS, FILTERED, LAST, RESTART, SIMULATION, got, prepare, steps, summary
 from wilkins.launch.hosts.waits import NOT_ENDED
 
 pytestmark = [

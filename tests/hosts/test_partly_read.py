@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hooks import LIBRARY, faults
 from hosts import pseudo
 from hosts.rig import NEEDS, Rig
 
-from support import WILKINS, run_tree, write_program
+from support.hooks import LIBRARY, faults
+from support.running import WILKINS, run_tree, write_program
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -11,7 +11,7 @@ import pytest
 from hosts import pseudo
 from hosts.rig import NEEDS, Rig
 
-from support import WILKINS, run_tree
+from support.running import WILKINS, run_tree
 from wilkins.flow.bounds import loads
 from wilkins.flow.placement import Host
 from wilkins.flow.simulation import simulate

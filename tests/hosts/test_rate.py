@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hosts.rig import NEEDS, Rig
 
-from support import MPIEXEC, WILKINS, run_tree
+from support.running import MPIEXEC, WILKINS, run_tree
 
 pytestmark = [
     pytest.mark.bench,

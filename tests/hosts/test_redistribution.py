@@ -15,7 +15,7 @@ import pytest
 from hosts.rig import NEEDS, Rig
 from programs.build import build, parallel_c
 
-from support import WILKINS, run_tree
+from support.running import WILKINS, run_tree
 
 pytestmark = [
     pytest.mark.nightly,

@@ -10,10 +10,24 @@ from pathlib import Path
 
 import pytest
 from programs.build import build, parallel_c
-from resuming import CHAIN, HOSTS, NORM, SIMULATION, SUMS, check, command_of, kill_all, make, run, seeds, seen, trace
-from test_resumed_ensembles import GATHER, HALVED, MEMBER, MEMBERS
+from restarts.test_resumed_ensembles import GATHER, HALVED, MEMBER, MEMBERS
 
-from support import MPIEXEC, WILKINS, Tree, processes_in, run_tree, started_tree, wait_for, write_program
+from support.resuming import (
+    CHAIN,
+    HOSTS,
+    NORM,
+    SIMULATION,
+    SUMS,
+    check,
+    command_of,
+    kill_all,
+    make,
+    run,
+    seeds,
+    seen,
+    trace,
+)
+from support.running import MPIEXEC, WILKINS, Tree, processes_in, run_tree, started_tree, wait_for, write_program
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("hosts")]
 

@@ -12,9 +12,9 @@ import h5py
 import pytest
 from hosts.slurm import NEEDS, Slurm
 from hosts.test_one_job_on_hosts import OVER_TCP, await_step, mixed
-from resuming import SIMULATION, SUMS
 
-from support import MPIEXEC, WILKINS, must_run, started_tree, wait_for, write_program
+from support.resuming import SIMULATION, SUMS
+from support.running import MPIEXEC, WILKINS, must_run, started_tree, wait_for, write_program
 
 pytestmark = [
     pytest.mark.needs(*NEEDS, "python:psij"),

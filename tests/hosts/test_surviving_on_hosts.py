@@ -1,6 +1,6 @@
 """Programs that fail are started again, left out and put in an order where their partners are on other hosts.
 
-What is the same as on one machine is shown by `pytest --between-hosts tests/test_surviving.py`.
+What is the same as on one machine is shown by `pytest --between-hosts tests/restarts/test_surviving.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,20 @@ from pathlib import Path
 import pytest
 from hosts.pseudo import HERE
 from hosts.rig import NEEDS, Rig
-from surviving import (
+from restarts.test_random_failures import CASES, every_step_reaches_every_reader
+
+from support.running import (
+    MPIEXEC,
+    WILKINS,
+    Finished,
+    Tree,
+    processes_in,
+    run_tree,
+    started_tree,
+    wait_for,
+    write_program,
+)
+from support.surviving import (
     CHECKPOINTS,
     FILTERED,
     LAST,
@@ -38,9 +51,6 @@ from surviving import (
     steps,
     summary,
 )
-from test_random_failures import CASES, every_step_reaches_every_reader
-
-from support import MPIEXEC, WILKINS, Finished, Tree, processes_in, run_tree, started_tree, wait_for, write_program
 
 HOSTS = {"WILKINS_RSH": str(HERE), "WILKINS_HOSTS": "a:1,b:1,c:1,d:1,e:1"}
 LARGE = """\

@@ -13,7 +13,7 @@ import pytest
 from hosts.rig import NEEDS, Rig
 from programs.build import build, parallel_c
 
-from support import WILKINS, Finished, processes_in, run_tree, started_tree, wait_for, write_program
+from support.running import WILKINS, Finished, processes_in, run_tree, started_tree, wait_for, write_program
 from wilkins.launch.programs.process import members
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("hosts")]

@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-import kill_points
+from support import kill_points
 
 kill_points.install()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support import MPIEXEC, WILKINS, Finished, processes_in, run_tree, write_program
+from support.running import MPIEXEC, WILKINS, Finished, processes_in, run_tree, write_program
 
 PRODUCER = """\
 import os, sys, time

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from launch.conftest import ONE_STEP, Case
 
-from support import WILKINS, mounted, run_tree
+from support.running import WILKINS, mounted, run_tree
 
 TWO = """\
 tasks:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from launch.conftest import FAMILIES, Job
 
-from support import WILKINS, Tree, processes_in, started_tree, wait_for, write_program
+from support.running import WILKINS, Tree, processes_in, started_tree, wait_for, write_program
 from wilkins.errors import ResourceError
 from wilkins.launch.job import rendezvous
 from wilkins.launch.job.rendezvous import Rendezvous

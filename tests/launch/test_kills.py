@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launch.conftest import Case
 
-from support import WILKINS, Tree, processes_in, run_tree, started_tree, wait_for
+from support.running import WILKINS, Tree, processes_in, run_tree, started_tree, wait_for
 
 ENDLESS = """\
 tasks:

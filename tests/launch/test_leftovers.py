@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from launch.conftest import Case
 
-from support import MPIEXEC, processes_in, started_tree, wait_for
+from support.running import MPIEXEC, processes_in, started_tree, wait_for
 from wilkins.launch.programs.leftovers import Segments
 from wilkins.launch.programs.signals import CREATED
 

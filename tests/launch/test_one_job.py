@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from launch.conftest import Case, Job
 
-from support import WILKINS, processes_in, started_tree, wait_for
+from support.running import WILKINS, processes_in, started_tree, wait_for
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support import started_tree, wait_for
+from support.running import started_tree, wait_for
 from wilkins.errors import ResourceError
 from wilkins.flow.publish import PublishRule
 from wilkins.launch.job.rank import Rank, hosts_key, job_key, this_rank

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launch.conftest import Case, Job
 
-from support import WILKINS, processes_in, started_tree, wait_for
+from support.running import WILKINS, processes_in, started_tree, wait_for
 
 WORKFLOW = """\
 tasks:

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import hooks
 from reference.words import StoreCase
 
+from support import hooks
 from wilkins.flow import FlowPolicy
 from wilkins.transport.board import Board
 from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask

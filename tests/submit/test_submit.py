@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import WILKINS, Finished, run_tree, write_program
+from support.running import WILKINS, Finished, run_tree, write_program
 from wilkins.submit.batch import script_of
 from wilkins.submit.request import JobRequest
 from wilkins.submit.schedulers import SCHEDULERS

@@ -16,11 +16,11 @@ from typing import Any
 import h5py
 import yaml
 from conftest import missing
-from hooks import faults
 from programs.build import SOURCES, build, parallel_c, serial_c
 from programs.whole import NAMES, PHASES, Told, of_file
 
-from support import WILKINS, Finished, Tree, processes_in, run_tree, started_tree, wait_for
+from support.hooks import faults
+from support.running import WILKINS, Finished, Tree, processes_in, run_tree, started_tree, wait_for
 from wilkins.flow.trace import read_trace
 
 LIMIT = 60.0

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from torn.cases import LIMIT, MPIS, Case, Reader, got, workflow
 
-from support import OWN_MOUNTS, WILKINS, Finished, processes_in, run_tree, wait_for, write_program
+from support.running import OWN_MOUNTS, WILKINS, Finished, processes_in, run_tree, wait_for, write_program
 
 FULL = "WILKINS_TEST_KILLS" in os.environ
 SMALL_MEMORY = """

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hooks import fault_points
 from torn.cases import Case, Reader, kill_at_point, kinds_here
+
+from support.hooks import fault_points
 
 pytestmark = pytest.mark.needs("hooks")
 
@@ -124,7 +125,7 @@ OUT_OF_REACH = {
     "trace.written": "a task with `restart:`",
     "withdraw": "a file that is removed while it rests",
 }
-"""What tests/test_faults.py has programs for, and what these need; here none is killed there."""
+"""What tests/faults/test_faults.py has programs for, and what these need; here none is killed there."""
 
 
 def attempts() -> Iterator[tuple[str, Case, int]]:
