@@ -10,18 +10,17 @@ from pathlib import Path
 
 import pytest
 from programs.build import build, parallel_c
-from restarts.test_resumed_ensembles import GATHER, HALVED, MEMBER, MEMBERS
+from restarts.test_resume import HALVED, WORKFLOW
 
 from support.resuming import (
-    CHAIN,
     HOSTS,
-    NORM,
     SIMULATION,
     SUMS,
     check,
     command_of,
     kill_all,
     make,
+    on,
     run,
     seeds,
     seen,
@@ -31,43 +30,7 @@ from support.running import MPIEXEC, WILKINS, Tree, processes_in, run_tree, star
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("hosts")]
 
-VICTIMS = ("everything", "the launcher", "hosts.keeper", "relay.py", "simulation.py")
-PAIR = """
-tasks:
-  - func: simulation.py
-    args: ["30", "0.05"]
-    outports: [{filename: "u*.h5"}]
-    restart: {files: state.h5}
-  - func: sums.py
-    inports: [{filename: "u*.h5"}]
-    restart: {files: sums.h5}
-"""
-
-
-def on(*hosts: str) -> list[tuple[str, ...]]:
-    """Places of a run: hosts each; empty: this machine."""
-    return [("--hosts", words) if words else () for words in hosts]
-
-
-@seeds
-def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int) -> None:
-    """On two hosts, on others, and the other way round."""
-    places = on("a:1,b:1", "b:1,c:1", "b:1,a:1", "c:2")
-    check(tmp_path, seed, 40, PAIR, victims=VICTIMS, places=places, simulation=SIMULATION, sums=SUMS)
-
-
-EVERY_SECOND = """
-import h5py
-while True:
-    try:
-        with h5py.File("u.h5") as file:
-            half, step = file["u"][:] / 2, file.attrs["step"]
-    except FileNotFoundError:
-        break
-    with h5py.File("v.h5", "w") as file:
-        file["u"] = half
-        file.attrs["step"] = step // 2
-"""
+PAIR = WORKFLOW.format(pause=0.05)
 TOLD = """
 import json
 import wilkins.transport
@@ -117,24 +80,14 @@ def test_readers_of_one_stream_that_are_not_alike(tmp_path: Path, seed: int) -> 
         seed,
         60,
         READERS,
-        victims=VICTIMS,
+        victims=("everything", "the launcher", "simulation.py"),
         places=places,
         simulation=SIMULATION.replace('f"u{step:04d}.h5"', '"u.h5"'),
-        halved=EVERY_SECOND,
+        halved=HALVED,
         all=TOLD.format(pattern="u.h5", every=5, counts=told.format("u.h5"), name="all"),
         third=TOLD.format(pattern="u.h5", every=2, counts=told.format("u.h5"), name="third"),
         halves=TOLD.format(pattern="v.h5", every=3, counts="opened={'v.h5': len(seen)}", name="halves"),
     )
-
-
-@pytest.mark.nightly
-@seeds
-def test_members_of_an_ensemble(tmp_path: Path, seed: int) -> None:
-    """One to one, all into one reader, and three shared out among two, on other hosts each time."""
-    victims = ("everything", "the launcher", "hosts.keeper", "member.py", "halved.py", "gather.py", "relay.py")
-    places = on("a:3,b:3,c:3", "b:2,a:7", "c:9", "d:5,a:1,c:3")
-    programs = {"member": MEMBER, "halved": HALVED, "gather": GATHER}
-    check(tmp_path, seed, 60, MEMBERS, victims=victims, places=places, **programs)
 
 
 OWN_FILES = """
@@ -213,7 +166,7 @@ tasks:
 @seeds
 def test_tasks_whose_ranks_are_on_two_hosts(tmp_path: Path, seed: int) -> None:
     """Ranks that read the same steps, one of which saves a state; and ranks whose own files one reader has in part."""
-    victims = ("everything", "the launcher", "hosts.keeper", "relay.py", "together.py", "own_files.py")
+    victims = ("everything", "the launcher", "together.py", "own_files.py")
     places = on("a:2,b:2,c:2", "a:1,b:4,c:1", "b:3,a:3", "c:6")
     check(
         tmp_path,
@@ -227,18 +180,6 @@ def test_tasks_whose_ranks_are_on_two_hosts(tmp_path: Path, seed: int) -> None:
         own_files=OWN_FILES,
         by_name=BY_NAME,
     )
-
-
-@pytest.mark.nightly
-@pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")
-@seeds
-def test_a_parallel_simulation_on_two_hosts(tmp_path: Path, seed: int) -> None:
-    """Two ranks write a file per step and numbered checkpoints together; a program is started per step."""
-    simulation = build("restartable.c", *parallel_c("openmpi", static=bool(seed % 2)), "-lm")
-    workflow = CHAIN.format(simulation=simulation, mpiexec="mpirun.openmpi --oversubscribe")
-    victims = ("everything", "the launcher", "hosts.keeper", "relay.py", "restartable", "far_files")
-    places = on("a:1,b:3", "b:1,a:1,c:2", "a:2,b:2", "a:4")
-    check(tmp_path, seed, 20, workflow, victims=victims, places=places, norm=NORM, sums=SUMS.replace("u*.h5", "n*.h5"))
 
 
 def killed(folder: Path, step: int, hosts: str) -> None:
@@ -301,26 +242,6 @@ def test_a_host_that_goes_on_alone_is_waited_for(tmp_path: Path) -> None:
 
 def keepers(tree: Tree) -> list[int]:
     return [pid for pid in processes_in(tree.folder) if "hosts.keeper" in command_of(pid)]
-
-
-ANEW = """
-import h5py
-for step in range(200):
-    with h5py.File(f"u{step:04d}.h5") as file:
-        pass
-"""
-
-
-@pytest.mark.nightly
-def test_a_reader_that_asks_for_a_step_it_has_had(tmp_path: Path) -> None:
-    """It reads numbered files from 0 on, also when it is to go on: that is said while it waits."""
-    many = '"u*.h5", flow: {queue: 100, when_full: drop-oldest}'
-    tasks = PAIR.replace('"30"', '"200"').replace("{files: sums.h5}", "each-step")
-    tasks = tasks.replace('inports: [{filename: "u*.h5"}]', f"inports: [{{filename: {many}}}]")
-    make(tmp_path, tasks, simulation=SIMULATION, sums=ANEW)
-    killed(tmp_path, 9, "a:1,b:1")
-    with started_tree([*WILKINS, "run", "--resume", "latest"], tmp_path, HOSTS) as tree:
-        wait_for(lambda: "b: sums: waits for 'u0000.h5', but is to go on with step " in tree.told(), 60, tree.told())
 
 
 READS_AND_DIES = """#!{python}

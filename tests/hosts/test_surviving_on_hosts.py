@@ -320,18 +320,6 @@ def test_instances_that_fail_on_two_hosts_at_once(tmp_path: Path) -> None:
     assert len(failed) >= 2
 
 
-def test_the_end_of_one_that_may_fail_starts_what_comes_after(tmp_path: Path) -> None:
-    """It is not lost to the run."""
-    workflow = (
-        '  - {func: ./member.sh, taskCount: 2, args: ["{instance}"], min_instances: 1}\n'
-        "  - {func: /bin/echo, args: [hello], name: second, after: member}\n"
-    )
-    write_program(tmp_path / "member.sh", "#!/bin/sh\nexit $1\n")
-    done = run(tmp_path, workflow, **HOSTS)
-    assert done.code == 0, done.out + done.err
-    assert "hello" in done.out
-
-
 @pytest.mark.nightly
 @pytest.mark.timeout(2 * LIMIT)
 @pytest.mark.parametrize("number", range(1000, 1000 + CASES // 2))

@@ -8,7 +8,23 @@ from pathlib import Path
 import pytest
 from programs.build import build, parallel_c
 
-from support.resuming import CHAIN, LATEST, NORM, SIMULATION, SUMS, check, kill_all, make, run, seeds, seen, trace
+from support.resuming import (
+    CHAIN,
+    HOSTS,
+    LATEST,
+    NORM,
+    SIMULATION,
+    SUMS,
+    check,
+    here_and_on,
+    kill_all,
+    make,
+    on,
+    run,
+    seeds,
+    seen,
+    trace,
+)
 from support.running import WILKINS, Finished, run_tree, started_tree, wait_for
 
 TEXT_SUMS = """
@@ -67,10 +83,14 @@ while True:
 """
 
 
+@pytest.mark.timeout(400)
+@here_and_on("a:1,b:1", "b:1,c:1", "b:1,a:1", "c:2")
 @seeds
-def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int) -> None:
-    """Both write checkpoints of their own, each over the one before."""
-    check(tmp_path, seed, 40, WORKFLOW.format(pause=0.03), simulation=SIMULATION, sums=SUMS)
+def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int, places: list[tuple[str, ...]]) -> None:
+    """Both write checkpoints of their own, each over the one before. On two hosts, on others, the other way round."""
+    victims = ("everything", "the launcher", "simulation.py")
+    workflow = WORKFLOW.format(pause=0.03)
+    check(tmp_path, seed, 40, workflow, victims=victims, places=places, simulation=SIMULATION, sums=SUMS)
 
 
 SWAPPED = """
@@ -110,15 +130,29 @@ def test_fixed_names_and_an_analysis_without_state(tmp_path: Path, seed: int) ->
     check(tmp_path, seed, 40, FIXED, simulation=simulation, halved=HALVED, sums=sums)
 
 
+MPIEXECS = {"mpich": "mpiexec.mpich", "openmpi": "mpirun.openmpi --oversubscribe"}
+
+
 @pytest.mark.nightly
-@pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich")
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("how", ["alone", "one-job", pytest.param("hosts", marks=pytest.mark.xdist_group("hosts"))])
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param("mpich", marks=pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich")),
+        pytest.param("openmpi", marks=pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")),
+    ],
+)
 @seeds
-def test_a_parallel_simulation_and_a_program_per_step(tmp_path: Path, seed: int) -> None:
-    """Two ranks write a file per step and numbered checkpoints; a program is started per step. Alone, or one job."""
-    simulation = build("restartable.c", *parallel_c("mpich", static=False), "-lm")
-    sums = SUMS.replace("u*.h5", "n*.h5")
-    job = ("mpiexec.mpich", "-n", "4") if seed % 2 else ()
-    check(tmp_path, seed, 20, CHAIN.format(simulation=simulation, mpiexec="mpiexec.mpich"), *job, norm=NORM, sums=sums)
+def test_a_parallel_simulation_and_a_program_per_step(tmp_path: Path, seed: int, family: str, how: str) -> None:
+    """Two ranks write a file per step and numbered checkpoints with parallel HDF5; a program is started per step."""
+    simulation = build("restartable.c", *parallel_c(family, static=bool(seed % 2)), "-lm")
+    mpiexec = MPIEXECS[family]
+    job = (*mpiexec.split(), "-n", "4") if how == "one-job" else ()
+    places = on("a:1,b:3", "b:1,a:1,c:2", "a:2,b:2", "a:4") if how == "hosts" else on("")
+    victims = ("everything", "the launcher", "restartable", "far_files" if how == "hosts" else "mpi", "sums.py")
+    workflow, sums = CHAIN.format(simulation=simulation, mpiexec=mpiexec), SUMS.replace("u*.h5", "n*.h5")
+    check(tmp_path, seed, 20, workflow, *job, victims=victims, places=places, norm=NORM, sums=sums)
 
 
 FIRST = """
@@ -292,13 +326,14 @@ for step in range(200):
 
 
 @pytest.mark.nightly
-def test_a_reader_that_asks_for_a_step_it_has_had(tmp_path: Path) -> None:
+@here_and_on("a:1,b:1")
+def test_a_reader_that_asks_for_a_step_it_has_had(tmp_path: Path, places: list[tuple[str, ...]]) -> None:
     """It reads numbered files from 0 on, also when it is to go on: that is said while it waits, not only at the end."""
     make(tmp_path, ASKS, simulation=SIMULATION, asks=ASKS_ANEW)
-    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
+    with started_tree([*WILKINS, "run", *places[0], "workflow.yaml"], tmp_path, HOSTS):
         wait_for(lambda: "\topen\tasks\t0\tu*.h5\tu0009.h5" in trace(tmp_path), 60, "steps")
         kill_all(tmp_path)
-    with started_tree([*WILKINS, "run", "--resume", "latest"], tmp_path) as tree:
+    with started_tree([*WILKINS, "run", "--resume", "latest"], tmp_path, HOSTS) as tree:
         wait_for(lambda: "asks: waits for 'u0000.h5', but is to go on with step " in tree.told(), 60, tree.told())
         assert "lead it on by 'args' of its 'restart'" in tree.told()
 

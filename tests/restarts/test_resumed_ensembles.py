@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.resuming import check, seeds
+from support.resuming import check, here_and_on, seeds
 
 MEMBER = """
 import os, sys, time
@@ -97,9 +97,11 @@ tasks:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(400)
+@here_and_on("a:3,b:3,c:3", "b:2,a:7", "c:9", "d:5,a:1,c:3")
 @seeds
-def test_members_of_an_ensemble(tmp_path: Path, seed: int) -> None:
-    """One to one, all into one reader, and three shared out among two."""
+def test_members_of_an_ensemble(tmp_path: Path, seed: int, places: list[tuple[str, ...]]) -> None:
+    """One to one, all into one reader, and three shared out among two; on other hosts each time."""
     victims = ("everything", "the launcher", "member.py", "halved.py", "gather.py")
     programs = {"member": MEMBER, "halved": HALVED, "gather": GATHER}
-    check(tmp_path, seed, 60, MEMBERS, victims=victims, **programs)
+    check(tmp_path, seed, 60, MEMBERS, victims=victims, places=places, **programs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ from support.surviving import (
     ONE,
     READER,
     RESTART,
+    RUN,
     SIMULATION,
     TRAIN,
     TRAINED,
+    alone_and_in_a_job,
     got,
     killed_at_random_moments,
     prepare,
@@ -250,8 +253,10 @@ def test_what_a_failed_program_leaves_running_is_ended_first(tmp_path: Path) -> 
 # What ends the run all the same.
 
 
-def test_when_retries_are_used_up_the_run_stops(tmp_path: Path) -> None:
-    done = run(tmp_path, SIMULATION + RESTART + "    retries: 2\n" + READER, DIE_simulate="7:99")
+@alone_and_in_a_job(2)
+@pytest.mark.usual("alone")
+def test_when_retries_are_used_up_the_run_stops(tmp_path: Path, command: Sequence[str]) -> None:
+    done = run(tmp_path, SIMULATION + RESTART + "    retries: 2\n" + READER, command, DIE_simulate="7:99")
     assert done.code == 1
     assert (tmp_path / "died-simulate").read_text() == "xxx"
     assert "simulate: failed at its 3rd start: killed by SIGKILL" in " ".join(done.err.replace("wilkins: ", "").split())
@@ -310,12 +315,14 @@ ENSEMBLE = """\
 """
 
 
+@alone_and_in_a_job(5)
 @pytest.mark.parametrize(
-    "more", ["", "    on_failure: restart\n    retry_delay: 0s\n    retries: 1\n"], ids=["", "retries"]
+    "more", ["", "    on_failure: restart\n    retry_delay: 0s\n    retries: 1\n"], ids=["once", "retries"]
 )
-def test_an_instance_that_is_not_needed_is_left_out(tmp_path: Path, more: str) -> None:
+@pytest.mark.usual("once-alone", "retries-alone", "once-job")
+def test_an_instance_that_is_not_needed_is_left_out(tmp_path: Path, more: str, command: Sequence[str]) -> None:
     (tmp_path / "member.py").write_text(MEMBER)
-    done = run(tmp_path, ENSEMBLE.replace("    min", f"{more}    min"), LOST="2")
+    done = run(tmp_path, ENSEMBLE.replace("    min", f"{more}    min"), command, LOST="2")
     assert done.code == 0, done.out + done.err
     whole = [100.0 * number + step for number in range(4) for step in range(6)]
     assert sorted(got(done)) == [value for value in whole if value not in (203.0, 204.0, 205.0)]
@@ -325,9 +332,11 @@ def test_an_instance_that_is_not_needed_is_left_out(tmp_path: Path, more: str) -
     assert told["member[2]"]["retries"] == (1 if more else 0)
 
 
-def test_one_failure_too_many_stops_an_ensemble(tmp_path: Path) -> None:
+@alone_and_in_a_job(5)
+@pytest.mark.usual("alone")
+def test_one_failure_too_many_stops_an_ensemble(tmp_path: Path, command: Sequence[str]) -> None:
     (tmp_path / "member.py").write_text(MEMBER)
-    done = run(tmp_path, ENSEMBLE, LOST="1 2")
+    done = run(tmp_path, ENSEMBLE, command, LOST="1 2")
     assert done.code == 1
     assert processes_in(tmp_path) == []
 
@@ -361,13 +370,28 @@ def test_a_producer_may_come_after_another_of_one_reader(tmp_path: Path) -> None
     assert got(done) == [100.0 * number + step for number in (1, 2) for step in range(6)]
 
 
-def test_what_comes_after_a_failure_is_not_started(tmp_path: Path) -> None:
+@alone_and_in_a_job(3)
+@pytest.mark.usual("alone")
+def test_what_comes_after_an_ensemble_starts_though_one_has_failed(tmp_path: Path, command: Sequence[str]) -> None:
+    write_program(tmp_path / "member.sh", "#!/bin/sh\nexit $1\n")
+    workflow = (
+        '  - {func: ./member.sh, taskCount: 2, args: ["{instance}"], min_instances: 1}\n'
+        "  - {func: /bin/echo, args: [hello], name: second, after: member}\n"
+    )
+    done = run(tmp_path, workflow, command)
+    assert done.code == 0, done.out + done.err
+    assert "hello" in done.out
+
+
+@alone_and_in_a_job(3)
+@pytest.mark.usual("alone")
+def test_what_comes_after_a_failure_is_not_started(tmp_path: Path, command: Sequence[str]) -> None:
     workflow = (
         "  - {func: /bin/false, on_failure: continue}\n"
         "  - {func: /bin/echo, args: [hello], name: second, after: 'false'}\n"
         "  - {func: /bin/echo, args: [hello], name: third, after: second}\n"
     )
-    done = run(tmp_path, workflow)
+    done = run(tmp_path, workflow, command)
     assert done.code == 1
     assert "hello" not in done.out
     assert "second: not started, since false, which it comes after, did not end well" in done.err
@@ -434,9 +458,10 @@ def test_what_does_not_go_together(tmp_path: Path, workflow: str, message: str) 
 @pytest.mark.timeout(900 + 60 * MOMENTS)
 @pytest.mark.parametrize("number", range(5), ids=NAMES)
 @pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
-@pytest.mark.usual("stop-filter")
-def test_a_task_is_killed_at_a_random_moment(tmp_path: Path, policy: str, number: int) -> None:
-    killed_at_random_moments(tmp_path, policy, number)
+@alone_and_in_a_job(5)
+@pytest.mark.usual("alone-stop-filter")
+def test_a_task_is_killed_at_a_random_moment(tmp_path: Path, policy: str, number: int, command: Sequence[str]) -> None:
+    killed_at_random_moments(tmp_path, policy, number, lambda _: command, goes_back=command == RUN)
 
 
 def test_the_plan_tells_of_orders_and_failures(tmp_path: Path) -> None:

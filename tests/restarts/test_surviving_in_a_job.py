@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from support.running import MPIEXEC, WILKINS, run_tree, write_program
+from support.running import MPIEXEC, run_tree
 from support.surviving import (
     CHECKPOINTS,
     FILTERED,
     LAST,
     LIMIT,
-    MOMENTS,
-    NAMES,
     READER,
     RESTART,
     SIMULATION,
     TRAINED,
     got,
-    killed_at_random_moments,
+    job,
     prepare,
     run,
     steps,
@@ -41,11 +38,6 @@ for step in range(12):
         file["u"] = [float(step)]
     world.Barrier()
 """
-
-
-def job(ranks: int) -> Sequence[str]:
-    """What starts a workflow as one job."""
-    return (MPIEXEC, "-n", str(ranks), *WILKINS, "run")
 
 
 def test_all_that_can_fail_fails(tmp_path: Path) -> None:
@@ -85,13 +77,6 @@ def test_a_program_fails_beside_ranks_of_the_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_when_retries_are_used_up_the_job_ends(tmp_path: Path) -> None:
-    done = run(tmp_path, SIMULATION + RESTART + "    retries: 1\n" + READER, job(2), DIE_simulate="7:99")
-    assert done.code == 1, done.out + done.err
-    assert (tmp_path / "died-simulate").read_text() == "xx"
-
-
-@pytest.mark.nightly
 def test_a_consumer_that_is_behind_ends_the_job_which_can_be_gone_on_with(tmp_path: Path) -> None:
     done = run(tmp_path, SIMULATION + CHECKPOINTS + TRAINED + RESTART, job(2), DIE_train="10")
     assert done.code == 1, done.out + done.err
@@ -101,24 +86,6 @@ def test_a_consumer_that_is_behind_ends_the_job_which_can_be_gone_on_with(tmp_pa
     done = run_tree([*job(2), "--resume", "latest"], LIMIT, tmp_path, {"DIE_train": "10"})
     assert done.code == 0, done.out + done.err
     assert f"total {sum(range(12))} 12" in done.out
-
-
-@pytest.mark.parametrize(("lost", "code"), [("2", 0), ("1 2", 1)], ids=["one", "two"])
-@pytest.mark.usual("one")
-def test_an_instance_that_is_not_needed_is_left_out(tmp_path: Path, lost: str, code: int) -> None:
-    write_program(
-        tmp_path / "member.sh", '#!/bin/sh\nfor n in $LOST; do [ "$n" = "$1" ] && exit 5; done\necho made $1\n'
-    )
-    workflow = (
-        '  - {func: ./member.sh, taskCount: 4, args: ["{instance}"], min_instances: 3}\n'
-        "  - {func: /bin/echo, args: [hello], name: second, after: member}\n"
-    )
-    done = run(tmp_path, workflow, job(5), LOST=lost)
-    assert done.code == code, done.out + done.err
-    assert "left out: of its instances, 1 may fail" in " ".join(done.err.replace("wilkins: ", "").split())
-    assert ("hello" in done.out) == (code == 0)
-    if code == 0:
-        assert [summary(tmp_path)[f"member[{k}]"]["outcome"] for k in range(4)] == ["done", "done", "failed", "done"]
 
 
 def test_a_program_comes_after_ranks_of_the_job(tmp_path: Path) -> None:
@@ -139,18 +106,6 @@ def test_a_program_comes_after_ranks_of_the_job(tmp_path: Path) -> None:
     assert re.findall(r"\| (\w+)", done.out) == ["first", "third"]
 
 
-@pytest.mark.nightly
-def test_what_comes_after_a_failure_is_not_started(tmp_path: Path) -> None:
-    workflow = (
-        "  - {func: /bin/false, on_failure: continue}\n"
-        "  - {func: /bin/echo, args: [hello], name: second, after: 'false'}\n"
-    )
-    done = run(tmp_path, workflow, job(2))
-    assert done.code == 1, done.out + done.err
-    assert "second: not started, since false, which it comes after, did not end well" in done.err
-    assert [summary(tmp_path)[name]["outcome"] for name in ("false", "second")] == ["failed", "not started"]
-
-
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -169,11 +124,3 @@ def test_what_ranks_of_the_job_cannot_do_is_refused(tmp_path: Path, more: str, w
     assert f"{more.split(':')[0].split(',')[-1].strip().replace('taskCount', 'min_instances')}" in told
     assert f"are ranks of this MPI job, and {why}" in told
     assert "start the workflow without an mpiexec" in told
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(900 + 60 * MOMENTS)
-@pytest.mark.parametrize("number", range(5), ids=NAMES)
-@pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
-def test_a_task_is_killed_at_a_random_moment(tmp_path: Path, policy: str, number: int) -> None:
-    killed_at_random_moments(tmp_path, policy, number, lambda _: job(5), goes_back=False)

@@ -93,6 +93,17 @@ HOSTS = {"WILKINS_RSH": str(Path(__file__).parents[1] / "hosts" / "here")}
 seeds = pytest.mark.parametrize("seed", range(SEED, SEED + KILLS))
 
 
+def on(*hosts: str) -> list[tuple[str, ...]]:
+    """Places of a run: hosts each; empty: this machine."""
+    return [("--hosts", words) if words else () for words in hosts]
+
+
+def here_and_on(*hosts: str) -> pytest.MarkDecorator:
+    """The test with its runs on this machine, and with those that go on with each other at these places."""
+    several = pytest.param(on(*hosts), id="hosts", marks=pytest.mark.xdist_group("hosts"))
+    return pytest.mark.parametrize("places", [pytest.param(on(""), id="here"), several])
+
+
 def want(folder: Path, workflow: str, **programs: str) -> dict[str, str]:
     """What an undisturbed run gives."""
     make(folder, workflow, **programs)
@@ -196,10 +207,14 @@ def check(
     places: Sequence[Sequence[str]] = ((),),
     **programs: str,
 ) -> None:
-    """The result of a run (under an mpiexec) that is killed and resumed, at places, is that of one that is not."""
+    """The result of a run (under an mpiexec) that is killed and resumed, at places, is that of one that is not.
+
+    Where these are hosts, their keepers and relays are killed, too.
+    """
     wanted = want(folder / "whole", workflow, **programs)
     killed = make(folder / "killed", workflow, **programs)
-    told = killed_again_and_again(killed, random.Random(seed), most, job, victims, places)
+    all_victims = [*victims, *(("hosts.keeper", "relay.py") if any(places) else ())]
+    told = killed_again_and_again(killed, random.Random(seed), most, job, all_victims, places)
     assert wanted
     assert results(killed) == wanted, f"seed {seed}\n{told}"
 

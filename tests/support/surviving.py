@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from support.running import WILKINS, Finished, Tree, processes_in, run_tree, started_tree
+import pytest
+
+from support.running import MPIEXEC, WILKINS, Finished, Tree, processes_in, run_tree, started_tree
 
 LIMIT = 120
 MOMENTS = int(os.environ.get("WILKINS_TEST_KILLS", "1"))
@@ -137,6 +139,18 @@ READER = """\
 
 
 RUN = (*WILKINS, "run")
+
+
+def job(ranks: int) -> tuple[str, ...]:
+    """What starts a workflow as one MPI job."""
+    return (MPIEXEC, "-n", str(ranks), *RUN)
+
+
+def alone_and_in_a_job(ranks: int) -> pytest.MarkDecorator:
+    """The test with a `command` that starts a workflow by itself, and one that starts it as a job of so many ranks."""
+    marks = [pytest.mark.needs(MPIEXEC), pytest.mark.one_host("an MPI job brings its hosts along")]
+    in_a_job = pytest.param(job(ranks), id="job", marks=marks)
+    return pytest.mark.parametrize("command", [pytest.param(RUN, id="alone"), in_a_job])
 
 
 def prepare(folder: Path, workflow: str) -> None:
