@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hosts import pseudo
 
-from support import WILKINS, processes_in, run_tree, write_program
+from support.running import WILKINS, processes_in, run_tree, write_program
 from wilkins.errors import ResourceError
 from wilkins.transport import door, listening
 
