@@ -1,7 +1,7 @@
-"""All that wants a GPU, one part after the other, going on after one that fails: tests, then measurements.
+"""All that wants a GPU, one stage after the other, going on after one that fails: tests, then measurements.
 
-Results go to one JSON file, written after each part, and to one page. With `--stand-in` the parts run without a GPU, as
-far as they can: tests and channels on a stand-in for the driver, the rest on the CPU, all of it small.
+Results go to one JSON file, written after each stage, and to one page. With `--stand-in` the stages run without a GPU,
+as far as they can: tests and channels on a mock of the CUDA driver, the rest on the CPU, all of it small.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks import gpu_channels
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Stage:
     """A command that a machine with a GPU runs."""
 
     name: str
@@ -37,58 +37,58 @@ class Part:
     """A measurement: the module of `benchmarks` and its arguments. It writes its results to `--out FILE`."""
 
 
-def parts(*, stand_in: bool) -> list[Part]:
-    """What is run, the most informative part first."""
+def stages(*, stand_in: bool) -> list[Stage]:
+    """What is run, the most informative stage first."""
     device = "cpu" if stand_in else "cuda:0"
     steps, mib = ("6", "4") if stand_in else ("20", "128")
     state = ("--mib", "4", "--tensors", "8") if stand_in else ("--mib", "256", "--tensors", "64", "--batch", "98304")
     course = ("--step-ms", "5", "--sample-bytes", "8192") if stand_in else ("--step-ms", "10")
     return [
-        Part("devices and channels", 150, tests=("tests/devices",)),
-        Part("checkpoints", 150, tests=("tests/checkpoint/test_devices.py",)),
-        Part("buffers, learners, trainers", 150, tests=("tests/continual/test_devices.py",)),
-        Part(
+        Stage("devices and channels", 150, tests=("tests/devices",)),
+        Stage("checkpoints", 150, tests=("tests/checkpoint/test_devices.py",)),
+        Stage("buffers, learners, trainers", 150, tests=("tests/continual/test_devices.py",)),
+        Stage(
             "channels", 150, measure=("gpu_channels", "--steps", steps, "--mib", mib)
         ),
-        Part(
+        Stage(
             "checkpoint", 240,
             measure=("checkpoint", "--device", device, "--steps", "3" if stand_in else "4", *state),
         ),
-        Part(
+        Stage(
             "rehearsal", 150,
             measure=("rehearsal", "--device", device, "--ranks", "1", "--rounds", "5", "--steps", "50", *course),
         ),
     ]  # fmt: skip
 
 
-def ran(part: Part, folder: Path, *, stand_in: bool) -> dict[str, Any]:
-    """Run a part and return its result."""
+def ran(stage: Stage, folder: Path, *, stand_in: bool) -> dict[str, Any]:
+    """Run a stage and return its result."""
     out = folder / "out"
     out.unlink(missing_ok=True)
     command = [sys.executable, "-m"]
-    if part.tests:
-        # On the stand-in, those that need no GPU.
+    if stage.tests:
+        # With the mock driver, those that need no GPU.
         command += ["pytest", "-q", "--timeout", "60", "-m", "not gpu" if stand_in else "gpu", f"--junitxml={out}"]
-        command += part.tests
+        command += stage.tests
     else:
-        module, *words = part.measure
+        module, *words = stage.measure
         command += [f"benchmarks.{module}", *words, "--out", str(out)]
-    print(f"== {part.name}: {' '.join(command[1:])}", flush=True)
+    print(f"== {stage.name}: {' '.join(command[1:])}", flush=True)
     began = time.monotonic()
     with subprocess.Popen(command, start_new_session=True) as process:
         try:
-            code, late = process.wait(part.seconds), False
+            code, late = process.wait(stage.seconds), False
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             code, late = process.wait(), True
     found: dict[str, Any] = {"seconds": round(time.monotonic() - began, 1), "code": code}
     if late:
-        found["trouble"] = f"ended after {part.seconds} s"
+        found["trouble"] = f"ended after {stage.seconds} s"
     elif code:
         found["trouble"] = f"exit code {code}"
     if out.exists():
-        found |= counted(out) if part.tests else {"measured": json.loads(out.read_text())}
-    if part.tests and not code and not found.get("passed"):
+        found |= counted(out) if stage.tests else {"measured": json.loads(out.read_text())}
+    if stage.tests and not code and not found.get("passed"):
         found |= {"code": 1, "trouble": "no test was run"}
     return found
 
@@ -188,18 +188,18 @@ def machine() -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the parts, print the page and write what was found; exit code 1 if a part failed."""
+    """Run the stages, print the page and write what was found; exit code 1 if a stage failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks gpu", description=__doc__)
     parser.add_argument("--stand-in", action="store_true", help="without a GPU, small")
-    names = [one.name for one in parts(stand_in=True)]
+    names = [one.name for one in stages(stand_in=True)]
     parser.add_argument("--only", nargs="+", choices=names, metavar="PART", help=f"of these: {', '.join(names)}")
     parser.add_argument("--out", type=Path, required=True, help="where the page goes; the results beside it, as .json")
     options = parser.parse_args(arguments)
-    chosen = [one for one in parts(stand_in=options.stand_in) if not options.only or one.name in options.only]
+    chosen = [one for one in stages(stand_in=options.stand_in) if not options.only or one.name in options.only]
     results: dict[str, Any] = {"date": str(datetime.date.today()), "machine": machine(), "parts": {}}
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    for part in chosen:
-        results["parts"][part.name] = ran(part, options.out.parent, stand_in=options.stand_in)
+    for stage in chosen:
+        results["parts"][stage.name] = ran(stage, options.out.parent, stand_in=options.stand_in)
         options.out.with_suffix(".json").write_text(json.dumps(results, indent=1))
         options.out.write_text(page(results))
     print(options.out.read_text())

@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, kept in kinds.items()
     }
     for name, one in found.items():
-        tell(name, one)
+        print_overhead(name, one)
     if options.out:
         options.out.write_text(json.dumps({name: asdict(one) for name, one in found.items()}))
 
@@ -184,7 +184,7 @@ def exchange(options: argparse.Namespace) -> None:
         )
 
 
-def tell(kept: str, found: Overhead) -> None:
+def print_overhead(kept: str, found: Overhead) -> None:
     """Print what rehearsal costs with the learner, its buffer in `host` memory or on the `device`."""
     print(f"\nThe learner, in turns; medians; an epoch's time by that of incremental training; samples kept: {kept}")
     print(f"{'training':<26} {'step':>9} {'epoch':>7} {'by (b+r)/b':>11} {'waits':>7} {'from others':>12}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from wilkins.errors import WilkinsError
 from wilkins.values import dataclass, field, replace
 
-UNTOLD = 0
+UNSPECIFIED = 0
 """Slots of a host that is given by its name alone."""
 
 
@@ -20,7 +20,7 @@ class Host:
 
     name: str
     slots: int
-    """Ranks that may run there, or `UNTOLD`."""
+    """Ranks that may run there, or `UNSPECIFIED`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -296,10 +296,10 @@ def _steps(events: Sequence[Event], origin: int, feeds: Feeds) -> list[StepTimel
         if event.event not in ("open", "skip", "drop"):
             continue
         reader = event.task, event.rank if event.event == "open" else None
-        spoken_of = reader, event.pattern, event.name, event.sequence
-        if spoken_of not in ahead:
-            ahead[spoken_of] = iter(named.places(event))
-        place = next((place for place in ahead[spoken_of] if (reader, place) not in taken), None)
+        reference = reader, event.pattern, event.name, event.sequence
+        if reference not in ahead:
+            ahead[reference] = iter(named.places(event))
+        place = next((place for place in ahead[reference] if (reader, place) not in taken), None)
         if place is None:
             continue
         taken.add((reader, place))

@@ -22,9 +22,9 @@ from itertools import count
 from typing import NamedTuple
 
 from wilkins.flow import relays
-from wilkins.flow.lines import SECOND, Carried, lines, nanoseconds
 from wilkins.flow.machine import ChannelQueue, Ended, Kept, Opened, Wait
 from wilkins.flow.model import Model, ModelChannel, ModelInPort, ModelOutPort
+from wilkins.flow.network import SECOND, Carried, nanoseconds, network_links
 from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.timeline import (
     Activity,
@@ -203,7 +203,7 @@ class _Simulation:
             alone = [_Source(port, port.task, rank, 1) for rank in range(ranks)] if port.per_rank else []
             outlets.append(alone or [_Source(port, port.task, 0, ranks)])
             self.outlets[port.task].append(outlets[-1])
-        self.lines = [lines(host) for host in model.hosts]
+        self.lines = [network_links(host) for host in model.hosts]
         self.relays: list[_Relay] = []
         self.join(inlets, outlets)
         programs = [[self.program(index, rank) for rank in range(ranks)] for index, ranks in enumerate(simulated)]

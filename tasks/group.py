@@ -30,15 +30,15 @@ _SHORT = 1016
 def _waiting() -> Iterator[None]:
     """While it lasts, the run knows that this rank waits for others of its task; outside of one, nobody is there to
     know."""
-    tell = getattr(ctypes.CDLL(None), "wilkins_ranks_wait", None)
-    if tell is None:
+    set_waiting = getattr(ctypes.CDLL(None), "wilkins_ranks_wait", None)
+    if set_waiting is None:
         yield
         return
-    tell(1)
+    set_waiting(1)
     try:
         yield
     finally:
-        tell(0)
+        set_waiting(0)
 
 
 class Group:

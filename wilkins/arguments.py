@@ -43,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
         super().error(message)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        (streams.show if file is sys.stdout else streams.tell)(message, end="")
+        (streams.show if file is sys.stdout else streams.log)(message, end="")
 
 
 class _Version(argparse.Action):

@@ -106,7 +106,7 @@ def _launch(plan: Plan, options: RunOptions) -> int:
 
         number += 1
         planned = gone_on(ended)
-        streams.show(planned.told)
+        streams.show(planned.summary)
         left = None if first.timeout is None else max(0.1, first.timeout - (time.monotonic() - began))
         folder = first.run_dir and first.run_dir.with_name(f"{first.run_dir.name}-{number}")
         ended = _launched(planned.plan, replace(options, resumption=planned.record, timeout=left, run_dir=folder))
@@ -153,7 +153,7 @@ def _resume(parsed: argparse.Namespace) -> int:
     if in_job():
         return _run_job(run, options, lambda: _resumed(parsed, run, "one-job", ()), run.resolve().parent)
     planned = _resumed(parsed, run, "alone", _named_hosts(parsed))
-    streams.show(planned.told)
+    streams.show(planned.summary)
     return _launch(planned.plan, replace(options, resumption=planned.record))
 
 
@@ -192,7 +192,7 @@ def _submit(parsed: argparse.Namespace) -> int:
         record.let_go()  # the job goes on with it
         gpus = parsed.gpus or gpus_dealt(plan)
     for note in plan.notes:
-        streams.tell(note)
+        streams.log(note)
     job = job_request(plan, options, arguments.run_words(parsed, run), Path.cwd(), gpus)
     command.submit(plan, job, parsed.scheduler, parsed.run_dir, dry=parsed.dry_run)
     return 0
@@ -234,14 +234,14 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _check(parsed: argparse.Namespace) -> int:
-    from wilkins.plan.cores import cores, crowded
+    from wilkins.plan.cores import cores, oversubscribed
     from wilkins.plan.cycles import without_first
     from wilkins.plan.planner import plan_file
 
     file, folder = _workflow(parsed)
     plan = plan_file(file, parsed.set, folder=folder, files=parsed.files)
-    for note in (*plan.notes, *without_first(plan), *crowded(plan, cores())):
-        streams.tell(note)
+    for note in (*plan.notes, *without_first(plan), *oversubscribed(plan, cores())):
+        streams.log(note)
     counts = [(len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel")]
     streams.show(f"{file}: all right: {', '.join(count_of(*count) for count in counts)}")
     return 0
@@ -293,7 +293,7 @@ def _plan(parsed: argparse.Namespace) -> int:
     if text := total_line(found, unknown):
         streams.show(f"\n{text}")
     for warning in warnings(found, None) if plan.hosts else warnings(found):
-        streams.tell(warning)
+        streams.log(warning)
     return 0
 
 

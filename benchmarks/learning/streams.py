@@ -85,7 +85,7 @@ def heated(position: Array, power: Array, width: Array, steps: int = 200) -> Arr
 
 
 def _rods(rng: np.random.Generator, count: int, begin: float, end: float, strength: float) -> Samples:
-    """Random sources in a part of the rod, and what they come to. The inputs do not tell their strength."""
+    """Random sources in a part of the rod, and what they come to. The inputs do not contain their strength."""
     position, power, width = (
         rng.uniform(low, high, (count, 1)).astype("f4") for low, high in ((begin, end), (0.5, 1.5), (0.03, 0.1))
     )

@@ -46,7 +46,7 @@ class Contestant:
     again: bool = False
     """Whether the workflow is run once more in its folder, for its first step."""
     longest: int | None = None
-    """Steps of its long stream, at most: fewer of those that take long tell as much."""
+    """Steps of its long stream, at most: fewer of those that take long are enough."""
 
 
 @dataclass(frozen=True, slots=True)

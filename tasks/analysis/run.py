@@ -29,7 +29,7 @@ _WIDEST = 4096
 """Pixels of a picture's side, at most."""
 
 
-class Part(Protocol):
+class Analyzer(Protocol):
     """One thing that is done with every step, on all ranks together."""
 
     def step(self, number: int, step: Step) -> Path | None:
@@ -56,33 +56,33 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
     folder = Path(options["folder"])
     before = saved(ranks)
     states = iter(before["parts"] if before else ())
-    parts: list[Part] = [
-        make(part, folder, ranks, next(states, None))
+    analyzers: list[Analyzer] = [
+        make(section, folder, ranks, next(states, None))
         for name, make in (
-            ("moments", MomentsPart),
-            ("histogram", HistogramPart),
-            ("slice", SlicePart),
-            ("subsample", SubsamplePart),
-            ("archive", ArchivePart),
+            ("moments", MomentsAnalyzer),
+            ("histogram", HistogramAnalyzer),
+            ("slice", SliceAnalyzer),
+            ("subsample", SubsampleAnalyzer),
+            ("archive", ArchiveAnalyzer),
         )
-        for part in options[name]
+        for section in options[name]
     ]
-    progress = Progress(ports, ranks, lambda: [part.state() for part in parts], before)
+    progress = Progress(ports, ranks, lambda: [analyzer.state() for analyzer in analyzers], before)
     if before and ranks.rank == 0:
         print(f"goes on after {progress.count} steps", flush=True)
     with transport.open(ports.inports[0]) as stream:
         for step in stream:
             with step:
-                files = [part.step(progress.count, step) for part in parts]
+                files = [analyzer.step(progress.count, step) for analyzer in analyzers]
                 progress.step(step.sequence, [file for file in files if file])
     progress.end()
-    for part in parts:
-        part.end()
+    for analyzer in analyzers:
+        analyzer.end()
     if ranks.rank == 0:
         print(f"analysed {progress.count} steps; results are in {folder.resolve()}")
 
 
-class MomentsPart:
+class MomentsAnalyzer:
     """Moments of a dataset, per step and over the run."""
 
     def __init__(self, options: Options, folder: Path, ranks: Group, before: Any) -> None:
@@ -120,7 +120,7 @@ class MomentsPart:
             write_json(self._stem.with_name(f"{self._stem.name}.json"), self._total.results())
 
 
-class HistogramPart:
+class HistogramAnalyzer:
     """A histogram of a dataset, per step and over the run."""
 
     def __init__(self, options: Options, folder: Path, ranks: Group, before: Any) -> None:
@@ -193,7 +193,7 @@ class HistogramPart:
             write_json(self._stem.with_name(f"{self._stem.name}.json"), values)
 
 
-class SlicePart:
+class SliceAnalyzer:
     """A picture of a plane, made by the first rank."""
 
     def __init__(self, options: Options, folder: Path, ranks: Group, _: Any) -> None:
@@ -241,7 +241,7 @@ class SlicePart:
         """Nothing is left to do."""
 
 
-class SubsamplePart:
+class SubsampleAnalyzer:
     """A smaller file, written by the first rank."""
 
     def __init__(self, options: Options, folder: Path, ranks: Group, _: Any) -> None:
@@ -284,7 +284,7 @@ class SubsamplePart:
         """Nothing is left to do."""
 
 
-class ArchivePart:
+class ArchiveAnalyzer:
     """A real file of each step, written by the first rank."""
 
     def __init__(self, options: Options, folder: Path, ranks: Group, _: Any) -> None:

@@ -15,7 +15,7 @@ from wilkins.tasks.checkpoint.storage.clearing import damage, mend, recover
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.levels import in_memory
 from wilkins.tasks.checkpoint.storage.locks import Lock, reading
-from wilkins.tasks.checkpoint.storage.parts import Part, has_parts, read_part
+from wilkins.tasks.checkpoint.storage.node_parts import NodePart, has_parts, read_part
 from wilkins.tasks.checkpoint.storage.versions import LATEST, MANIFEST, Version
 
 
@@ -69,7 +69,7 @@ def _date(seconds: float) -> str:
         return "at no date that there is"
 
 
-def _part_of(part: Part) -> str:
+def _part_of(part: NodePart) -> str:
     """Which part of a version a node's folder has."""
     if part.sheet is None:
         return ""

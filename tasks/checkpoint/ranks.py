@@ -17,7 +17,7 @@ def together(ranks: Group, act: Callable[[], object], named: Callable[[OSError],
     """Do something on all ranks, and go on when all have done it. Collective.
 
     Args:
-        named: what to tell of the system's refusals.
+        named: makes the message about an error of the system.
 
     Raises:
         CheckpointError: it failed on one of them; the same on all.

@@ -247,17 +247,17 @@ class StepDataset(IterableDataset[Sample]):
         self._begin(*self._part)
         self._place = Place(state["steps"], state["samples"], state["before"])
         self._epoch, self._at = int(state["epoch"]), int(state["at"])
-        rest, had = _unpacked(state["rest"])
+        rest, seen = _unpacked(state["rest"])
         has_begun = self._epoch or self._place.steps or self._place.samples
-        if self._epoch >= self._epochs or (had is None and has_begun and self._epochs > 1):
-            saved = "one epoch" if had is None else f"epoch {self._epoch + 1}"
+        if self._epoch >= self._epochs or (seen is None and has_begun and self._epochs > 1):
+            saved = "one epoch" if seen is None else f"epoch {self._epoch + 1}"
             raise RuntimeError(f"the state is that of {saved}, and the dataset has epochs={self._epochs}")
         if has_begun and (others := _differences(state["of"], self._identity)):
             raise RuntimeError(f"the state is one of {others[0]}, and the dataset has {others[1]}")
         if self._epoch == 0:
             self._go_on(rest)
         if self._again is not None:
-            self._again.go_on(had or [])
+            self._again.go_on(seen or [])
         self._restored = True
 
     @staticmethod

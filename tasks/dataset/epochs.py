@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wilkins.tasks.dataset.disk import Files, Source
+from wilkins.tasks.dataset.round_robin import Taken
 from wilkins.tasks.dataset.rows import Rows, length, row_bytes
-from wilkins.tasks.dataset.turns import Taken
 
 WINDOW = 16 << 20
 """Bytes of samples that are asked for at once: the more, the closer together lie rows of one file."""

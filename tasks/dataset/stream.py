@@ -7,8 +7,8 @@ from typing import Any
 
 import wilkins.transport
 from wilkins.tasks.dataset.disk import source_of
+from wilkins.tasks.dataset.round_robin import RoundRobin, Taken
 from wilkins.tasks.dataset.rows import Rows, of_objects
-from wilkins.tasks.dataset.turns import Taken, Turns
 from wilkins.transport import points, steps
 from wilkins.transport.channel import Channel
 from wilkins.transport.received import Step
@@ -55,7 +55,7 @@ class Stream:
         self._is_noted = is_noted
         self._in_memory = False
         self._kinds: dict[str, tuple[Any, ...]] = {}
-        self._turns = Turns()
+        self._turns = RoundRobin()
 
     def steps(self, place: Place, worker: int, workers: int) -> Iterator[Taken]:
         """The steps of this process from a place on, which is moved over those of other workers."""

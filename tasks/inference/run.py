@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wilkins import transport
 from wilkins.tasks.analysis.results import filled
 from wilkins.tasks.continual.options import default_filename
-from wilkins.tasks.continual.task import making
+from wilkins.tasks.continual.task import factories
 from wilkins.tasks.continual.task.model_file import ModelVersion, apply_state, read_model
 from wilkins.tasks.continual.task.step_samples import Samples, Wanted
 from wilkins.tasks.errors import TaskError
@@ -93,7 +93,7 @@ class Model:
         self._options = options
         self._ranks = ranks
         self._folders = folders
-        self._device = making.device_of(options["device"], ranks)
+        self._device = factories.device_of(options["device"], ranks)
         self._version: ModelVersion | None = None
         self._model: torch.nn.Module | None = None
         self.sequence = -1
@@ -165,7 +165,7 @@ class Model:
         self._version, self.sequence = version, step.sequence
 
     def _make(self, arguments: Mapping[str, Any]) -> None:
-        self._model = making.model_of(self._options["model"], arguments, self._folders).to(self._device).eval()
+        self._model = factories.model_of(self._options["model"], arguments, self._folders).to(self._device).eval()
 
     def predict(self, x: torch.Tensor, who: str) -> NDArray[Any] | None:
         """Outputs for the inputs of all ranks, on rank 0; None on the others, and without a model.
@@ -185,7 +185,7 @@ class Model:
 
     def _outputs(self, model: torch.nn.Module, x: torch.Tensor, who: str) -> NDArray[Any]:
         if x.is_floating_point():
-            x = x.to(making.dtype_of(model))
+            x = x.to(factories.dtype_of(model))
         parts: list[torch.Tensor] = []
         size = self._options["batch"]
         for part in (x[begin : begin + size] for begin in range(0, len(x), size)):
@@ -193,8 +193,8 @@ class Model:
                 with torch.inference_mode():
                     outputs = model(part.to(self._device))
             except Exception as error:
-                raise TaskError(f"{who}: {making.refused(self._options['model'], x, error)}") from error
-            if problem := making.misshapen(self._options["model"], outputs, len(part)):
+                raise TaskError(f"{who}: {factories.refused(self._options['model'], x, error)}") from error
+            if problem := factories.misshapen(self._options["model"], outputs, len(part)):
                 raise TaskError(f"{who}: {problem}")
             parts.append(outputs.cpu())
         if not parts:

@@ -19,7 +19,7 @@ from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.clearing import damage
 from wilkins.tasks.checkpoint.storage.erasure import groups, spans
-from wilkins.tasks.checkpoint.storage.parts import PARITY, read_part
+from wilkins.tasks.checkpoint.storage.node_parts import PARITY, read_part
 
 from .rank_threads import ThreadRanks, on_ranks
 

@@ -28,7 +28,7 @@ from wilkins.cli import main
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.erasure import Coder, Stripes, chunk_bytes, groups
-from wilkins.tasks.checkpoint.storage.parts import PARITY, SHEET, read_part
+from wilkins.tasks.checkpoint.storage.node_parts import PARITY, SHEET, read_part
 
 from .test_kills import check, told
 

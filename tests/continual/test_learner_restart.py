@@ -18,7 +18,7 @@ from support.running import MPIEXEC, run_tree
 from wilkins.cli import main
 from wilkins.tasks import continual
 from wilkins.tasks.checkpoint import Checkpointer
-from wilkins.tasks.checkpoint.engine.at_once import save_at_once
+from wilkins.tasks.checkpoint.engine.synchronous import save_synchronously
 from wilkins.tasks.checkpoint.storage import versions
 
 pytestmark = pytest.mark.needs("python:torch")
@@ -261,7 +261,7 @@ def test_a_save_that_is_damaged(tmp_path: Path) -> None:
 
 
 def test_what_is_no_save_of_a_learner(tmp_path: Path) -> None:
-    on_ranks(2, lambda ranks: save_at_once(tmp_path / "of two", ranks, 1, {}, 2))
+    on_ranks(2, lambda ranks: save_synchronously(tmp_path / "of two", ranks, 1, {}, 2))
     with learner_of() as learner, pytest.raises(continual.CheckpointError, match="another number of ranks than 1"):
         learner.load(tmp_path / "of two")
     with Checkpointer(tmp_path / "other") as checkpointer:

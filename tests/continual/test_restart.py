@@ -12,7 +12,7 @@ import pytest
 from checkpoint.rank_threads import on_ranks
 
 from support.running import MPIEXEC, run_tree
-from wilkins.tasks.checkpoint.engine.at_once import save_at_once
+from wilkins.tasks.checkpoint.engine.synchronous import save_synchronously
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.continual import CheckpointError, RehearsalBuffer, RehearsalOptions
 
@@ -153,7 +153,7 @@ def test_a_version_of_another_rank_count_or_step(tmp_path: Path) -> None:
     saved(tmp_path / "of one")
     with RehearsalBuffer(options()) as buffer, pytest.raises(CheckpointError, match="no version of step 4"):
         buffer.load(tmp_path / "of one", step=4)
-    on_ranks(3, lambda ranks: save_at_once(tmp_path / "of three", ranks, 10, {"buffer": {}}, 2))
+    on_ranks(3, lambda ranks: save_synchronously(tmp_path / "of three", ranks, 10, {"buffer": {}}, 2))
     with (
         RehearsalBuffer(options()) as buffer,
         pytest.raises(CheckpointError, match="another number of ranks than 1: give it as many, 3"),

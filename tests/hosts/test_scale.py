@@ -16,7 +16,7 @@ from wilkins.plan.graph import wire
 from wilkins.plan.placing import placed
 from wilkins.plan.plan import Plan
 from wilkins.plan.planner import make_plan
-from wilkins.plan.split import Part, parts
+from wilkins.plan.split import HostPart, host_parts
 from wilkins.report.shared_memory import footprints
 from wilkins.report.show import plan_table
 from wilkins.spec.load import load
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def planned(folder: Path, text: str, hosts: int) -> tuple[Plan, tuple[Part, ...]]:
+def planned(folder: Path, text: str, hosts: int) -> tuple[Plan, tuple[HostPart, ...]]:
     """All that `wilkins plan --hosts` does, and what a run does with the plan before it starts anything."""
     file = folder / f"{hosts}.yaml"
     file.write_text(text.format(half=hosts // 2, rest=hosts - 1))
@@ -51,7 +51,7 @@ def planned(folder: Path, text: str, hosts: int) -> tuple[Plan, tuple[Part, ...]
     plan = placed(make_plan(document, wiring), document, [Host(f"n{number}", RANKS) for number in range(hosts)])
     assert plan_table(plan)
     assert footprints(document, wiring)[0]
-    return plan, parts(plan)
+    return plan, host_parts(plan)
 
 
 def cost(work: Callable[[], Any]) -> tuple[float, int]:

@@ -13,7 +13,7 @@ from wilkins.flow.trace import Event
 from wilkins.launch.records.hosttraces import UNCLEAR, joined
 from wilkins.plan.plan import Plan
 from wilkins.plan.planner import plan_file
-from wilkins.plan.split import Part, parts
+from wilkins.plan.split import HostPart, host_parts
 
 READERS = """
 tasks:
@@ -39,7 +39,7 @@ class Hosts:
     """What is told on each host, in one order, by clocks that are not alike."""
 
     def __init__(self, plan: Plan, draw: random.Random) -> None:
-        self.parts = parts(plan)
+        self.parts = host_parts(plan)
         self.told: dict[int, list[Event]] = {part.host: [] for part in self.parts}
         self._ahead = {part.host: draw.randrange(-10000, 10000) for part in self.parts}
         self._now = 0
@@ -50,7 +50,7 @@ class Hosts:
         self.told[host].append(event)
 
 
-def relays(found: tuple[Part, ...]) -> dict[int, tuple[str, str]]:
+def relays(found: tuple[HostPart, ...]) -> dict[int, tuple[str, str]]:
     """Both halves' names, by relay."""
     halves: dict[int, dict[str, str]] = {}
     for part in found:
@@ -112,7 +112,7 @@ def readers(plan: Plan, channels: tuple[int, ...]) -> set[int]:
     return {plan.ports[plan.channels[one].inport].task for one in channels}
 
 
-def begins(part: Part, relay: int) -> int:
+def begins(part: HostPart, relay: int) -> int:
     """The number of the first step that comes by a relay."""
     place = next(place for place, one in part.receivers if one.index == relay)
     port = next(port for port in part.plan.ports if port.task == place)
@@ -205,7 +205,7 @@ def test_readers_that_lack_the_same_share_a_relay(tmp_path: Path) -> None:
     text = READERS.replace("io_freq: 2", "queue: 2")
     plan = planned(tmp_path, text, Host("a", 2), Host("b", 2))
     for counts, firsts in (((0, 4, 4), [4]), ((0, 4, 7), [4, 7])):
-        here, there = parts(half_done(plan, *counts))
+        here, there = host_parts(half_done(plan, *counts))
         senders = [here.plan.ports[one.inport].task for one in here.plan.channels]
         of_relays = [one for one, task in zip(here.plan.channels, senders, strict=True) if task >= len(here.tasks)]
         assert [one.rests for one in of_relays] == [((first, 0),) for first in firsts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wilkins.launch.watch import further
+from wilkins.launch.watch import helppages
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ from wilkins.launch.watch import further
     ],
 )
 def test_a_key_leads_to_its_page(message: str, page: str) -> None:
-    assert further.pages([message]) == f"more about this: `wilkins help {page}`"
+    assert helppages.pages([message]) == f"more about this: `wilkins help {page}`"
 
 
 def test_each_page_is_named_once() -> None:
-    said = further.pages(["`publish: next`", "`publish: 2` or `listing: end`"], ["looking-at-files"])
+    said = helppages.pages(["`publish: next`", "`publish: 2` or `listing: end`"], ["looking-at-files"])
     assert said == "more about this: `wilkins help appending`, `wilkins help looking-at-files`"
 
 
 def test_other_messages_lead_nowhere() -> None:
-    assert further.pages(["exit code 1; `queue: 4`", "file 'looks' is missing"]) == ""
+    assert helppages.pages(["exit code 1; `queue: 4`", "file 'looks' is missing"]) == ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wilkins.launch.watch.namesakes import is_one_letter_off
+from wilkins.launch.watch.similarnames import is_one_letter_off
 from wilkins.launch.watch.unmatched import UnmatchedNames, only_one, others_wait
 from wilkins.transport.report_table import Report
 from wilkins.values import restored
@@ -81,7 +81,7 @@ def after(found: UnmatchedNames, *reports: Report) -> list[str]:
     """What is told of the reader after reports, one a second, with a patience of three seconds."""
     for second, one in enumerate(reports):
         found.follow(one, float(second))
-    return list(found.told(reports[-1], 1, 3.0, float(len(reports) - 1)))
+    return list(found.messages(reports[-1], 1, 3.0, float(len(reports) - 1)))
 
 
 def test_who_asks_again_and_again_is_told_what_it_may_mean() -> None:

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from wilkins.flow.placement import Host
-from wilkins.launch.hosts.asks import Asks
 from wilkins.launch.hosts.clashes import clashes
 from wilkins.launch.hosts.clocks import Clock
-from wilkins.launch.hosts.crossed import traced
-from wilkins.launch.hosts.spoken import spoken
-from wilkins.launch.hosts.told import State
-from wilkins.launch.hosts.waits import Stillness, alone
+from wilkins.launch.hosts.crossings import host_trace
+from wilkins.launch.hosts.hostpolls import HostPolls
+from wilkins.launch.hosts.relaynames import relay_name_replacer
+from wilkins.launch.hosts.status import HostStatus
+from wilkins.launch.hosts.waits import StuckDetector, sole_active
 from wilkins.launch.records.tracednames import names_of
 from wilkins.plan.graph import wire
 from wilkins.plan.placing import placed
 from wilkins.plan.plan import Plan
 from wilkins.plan.planner import make_plan
-from wilkins.plan.split import Part, parts
+from wilkins.plan.split import HostPart, host_parts
 from wilkins.spec.load import load
 from wilkins.transport.report_table import Report, TaskFacts
 from wilkins.values import restored
@@ -31,7 +31,7 @@ tasks:
 """
 
 
-def planned(folder: Path, ranks: int = 1) -> tuple[Plan, tuple[Part, ...]]:
+def planned(folder: Path, ranks: int = 1) -> tuple[Plan, tuple[HostPart, ...]]:
     """A producer, and a reader of every second step on a host of its own."""
     for name in ("sim.py", "ana.py"):
         (folder / name).touch(mode=0o755)
@@ -39,10 +39,12 @@ def planned(folder: Path, ranks: int = 1) -> tuple[Plan, tuple[Part, ...]]:
     document = load(folder / "workflow.yaml", [])
     hosts = tuple(Host(f"h{k}", 1) for k in range(ranks + 1))
     plan = placed(make_plan(document, wire(document)), document, hosts)
-    return plan, parts(plan)
+    return plan, host_parts(plan)
 
 
-def state(part: Part, *, waits: bool = True, unsure: bool = False, polls: bool = False, among: bool = False) -> State:
+def state(
+    part: HostPart, *, waits: bool = True, unsure: bool = False, polls: bool = False, among: bool = False
+) -> HostStatus:
     """Of a host on which nothing moves; `waits`: so does the program, and the relay does; `among`: in its MPI."""
     wait = [{"rank": 0, "unsure": unsure}]
     poll = [{"rank": 0}] if polls else []
@@ -57,10 +59,10 @@ def state(part: Part, *, waits: bool = True, unsure: bool = False, polls: bool =
         }
         for task in part.plan.tasks
     ]
-    return restored(State, {"report": {"tasks": tasks}})
+    return restored(HostStatus, {"report": {"tasks": tasks}})
 
 
-def verdicts(found: Stillness, states: list[tuple[Part, State]], until: float) -> list[tuple[float, str]]:
+def verdicts(found: StuckDetector, states: list[tuple[HostPart, HostStatus]], until: float) -> list[tuple[float, str]]:
     """What is said at which second, if nobody can help; each verdict but the usual one."""
     said: list[tuple[float, str]] = []
     for second in range(int(until) + 1):
@@ -78,7 +80,7 @@ def test_a_queue_grows_then_a_wait_ends_then_the_run_is_stuck(
 ) -> None:
     """Not where a thread of a rank may yet do something else."""
     _, found = planned(tmp_path)
-    said = verdicts(Stillness(), [(part, state(part, unsure=unsure)) for part in found], 20 if unsure else 5)
+    said = verdicts(StuckDetector(), [(part, state(part, unsure=unsure)) for part in found], 20 if unsure else 5)
     assert said == [(1.0, "may grow"), (ends, "may end a wait"), *stuck]
 
 
@@ -86,14 +88,14 @@ def test_a_rank_in_its_mpi_waits_for_one_that_waits(tmp_path: Path) -> None:
     """Of a task of which none waits for a file, nobody knows whether it goes on."""
     _, found = planned(tmp_path, ranks=2)
     states = [(part, state(part, waits=part.host != 1, among=part.host == 1)) for part in found]
-    assert [verdict for _, verdict in verdicts(Stillness(), states, 5)][-1:] == ["stuck"]
+    assert [verdict for _, verdict in verdicts(StuckDetector(), states, 5)][-1:] == ["stuck"]
     states = [(part, state(part, waits=False, among=True)) for part in found]
-    assert verdicts(Stillness(), states, 5) == []
+    assert verdicts(StuckDetector(), states, 5) == []
 
 
 def test_after_a_wait_has_ended_all_begins_anew(tmp_path: Path) -> None:
     _, found = planned(tmp_path)
-    still = Stillness()
+    still = StuckDetector()
     states = [(part, state(part)) for part in found]
     assert verdicts(still, states, 1) == [(1.0, "may grow")]
     still.tried({"end_wait": True}, did=True)
@@ -104,37 +106,40 @@ def test_after_a_wait_has_ended_all_begins_anew(tmp_path: Path) -> None:
 def test_a_run_with_a_program_that_polls_is_not_stuck(tmp_path: Path) -> None:
     _, found = planned(tmp_path)
     states = [(part, state(part, waits=part.host == 0, polls=part.host == 1)) for part in found]
-    assert "stuck" not in [verdict for _, verdict in verdicts(Stillness(), states, 30)]
+    assert "stuck" not in [verdict for _, verdict in verdicts(StuckDetector(), states, 30)]
 
 
 def test_processes_that_do_not_end_after_all_tasks_have(tmp_path: Path) -> None:
     """No queue need grow, and nobody waits for a step."""
     _, found = planned(tmp_path)
     ended = TaskFacts("", 1, "ended")
-    states = [(part, State(report=Report(tasks=(ended,) * len(part.plan.tasks)))) for part in found]
-    said = verdicts(Stillness(), states, 25)
+    states = [(part, HostStatus(report=Report(tasks=(ended,) * len(part.plan.tasks)))) for part in found]
+    said = verdicts(StuckDetector(), states, 25)
     assert said[0] == (20.0, "does not end")
     assert {verdict for _, verdict in said} == {"does not end"}
 
 
 def test_one_task_is_alone_where_all_others_wait(tmp_path: Path) -> None:
     _, found = planned(tmp_path)
-    assert alone([(part, state(part, waits=part.host == 0)) for part in found]) == {1}
-    assert alone([(part, state(part)) for part in found]) == set()
-    assert alone([(part, state(part, waits=False)) for part in found]) == set()
-    assert alone([(part, state(part, waits=part.host == 0) if part.host else State(0.1)) for part in found]) == set()
+    assert sole_active([(part, state(part, waits=part.host == 0)) for part in found]) == {1}
+    assert sole_active([(part, state(part)) for part in found]) == set()
+    assert sole_active([(part, state(part, waits=False)) for part in found]) == set()
+    assert (
+        sole_active([(part, state(part, waits=part.host == 0) if part.host else HostStatus(0.1)) for part in found])
+        == set()
+    )
 
 
 def test_messages_call_a_relay_by_its_task(tmp_path: Path) -> None:
     plan, found = planned(tmp_path)
-    says = spoken(plan, found)
+    says = relay_name_replacer(plan, found)
     assert says("task 'sim-from-h0-0' has published; sim-to-h1-0.") == "task 'sim' has published; sim."
     assert says("its output is in hosts/h1/sim-from-h0-0.log") == "its output is in hosts/h1/sim-from-h0-0.log"
 
 
 def test_messages_tell_which_host_of_a_task_on_several(tmp_path: Path) -> None:
     plan, found = planned(tmp_path, ranks=2)
-    assert spoken(plan, found)("'sim-from-h0-0' and 'sim-from-h1-1'") == "'sim on h0' and 'sim on h1'"
+    assert relay_name_replacer(plan, found)("'sim-from-h0-0' and 'sim-from-h1-1'") == "'sim on h0' and 'sim on h1'"
 
 
 def test_polls_on_a_host_are_told_with_the_name_of_the_producer(
@@ -142,7 +147,7 @@ def test_polls_on_a_host_are_told_with_the_name_of_the_producer(
 ) -> None:
     """The relay that writes in its place is not named."""
     plan, found = planned(tmp_path)
-    asks = Asks(plan, found[1], ())
+    polls = HostPolls(plan, found[1], ())
     names = [{"name": "x0.h5", "uses": 5}]
     relay = {
         "name": "sim-from-h0-0",
@@ -162,9 +167,9 @@ def test_polls_on_a_host_are_told_with_the_name_of_the_producer(
     report = {"tasks": [reader, relay], "ports": ports, "channels": channels}
     said: list[str] = []
     for second in range(40):
-        monkeypatch.setattr("wilkins.launch.hosts.asks.time.monotonic", lambda now=second: float(now))
+        monkeypatch.setattr("wilkins.launch.hosts.hostpolls.time.monotonic", lambda now=second: float(now))
         names[0]["uses"] = second
-        said = asks.told(restored(Report, report))
+        said = polls.messages(restored(Report, report))
     (line,) = said
     assert "did you mean 'x_0.h5', which sim has published" in line
 
@@ -215,7 +220,7 @@ def test_steps_of_several_hosts_are_named(tmp_path: Path) -> None:
         (tmp_path / host).mkdir()
         text = "".join(f"{k}\t{e}\t{t}\t0\t{p}\t{n}\t{s}\t8\n" for k, (e, t, p, n, s) in enumerate(events))
         (tmp_path / host / "trace.tsv").write_text(text)
-    traces = [traced(plan, part, tmp_path / plan.hosts[part.host].name / "trace.tsv") for part in reversed(found)]
+    traces = [host_trace(plan, part, tmp_path / plan.hosts[part.host].name / "trace.tsv") for part in reversed(found)]
     channel = ("sim", "s*.h5", "ana", "s*.h5")
     told = names_of(traces, [channel])[channel]
     assert told.unread.all == ["s3.h5", "s5.h5"]

@@ -592,7 +592,7 @@ def test_names_of_steps_in_the_trace(tmp_path: Path) -> None:
     channel = ("sim", "*.h5", "ana", "a*.h5")
     told = names_of([Trace(trace)], [channel])[channel]
     assert told.unread.ends == ("a3.h5", "a4.h5") and told.dropped.ends == ("a2.h5", "a2.h5")
-    assert told.had == {"a0.h5"}
+    assert told.read == {"a0.h5"}
     assert names_of([Trace(tmp_path / "none")], [channel])[channel].unread.ends is None
 
 

@@ -25,7 +25,7 @@ from wilkins.flow.trace import Event, line
 from wilkins.plan import planfile
 from wilkins.plan.planner import plan_file
 from wilkins.report.draw.svg import ACTIVITIES
-from wilkins.report.page.advice import Share, advise, crowded, shares
+from wilkins.report.page.advice import Share, advise, oversubscribed, shares
 from wilkins.report.page.page import page_of, records_of
 from wilkins.report.page.value import value_of
 from wilkins.report.runs import events_of_run, timeline_of_run
@@ -220,7 +220,7 @@ def test_keys_in_advice_are_set_as_code(folder: Path, monkeypatch: pytest.Monkey
 
 
 def test_more_ranks_than_cores() -> None:
-    (message,) = crowded({"few": 2, "many": 9}, 4)
+    (message,) = oversubscribed({"few": 2, "many": 9}, 4)
     assert message.startswith("many had 9 ranks on 4 cores: they took turns")
 
 

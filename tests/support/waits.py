@@ -18,7 +18,7 @@ from typing import Any
 from wilkins.flow.trace import read_trace
 from wilkins.launch.hosts.merge import merged
 from wilkins.plan import planfile
-from wilkins.plan.split import parts
+from wilkins.plan.split import host_parts
 from wilkins.transport.board import SHARED_MEMORY, Board
 from wilkins.transport.report_table import Report
 from wilkins.values import replace
@@ -71,7 +71,7 @@ class _Boards:
         """As if all were on one board."""
         if self._plan is None:
             return _report(self._folder)
-        hosts = {self._plan.hosts[part.host].name: part for part in parts(self._plan)}
+        hosts = {self._plan.hosts[part.host].name: part for part in host_parts(self._plan)}
         over = set(hosts)
         for folder in SHARED_MEMORY.glob("wilkins-*"):
             with contextlib.suppress(OSError):  # of a run that is beginning, or over

@@ -11,7 +11,7 @@ from wilkins.launch.options import Ended, RunOptions, going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE, Guard, end_members
-from wilkins.launch.programs.output import Log, Terminal, tell_left
+from wilkins.launch.programs.output import Log, Terminal, report_leftovers
 from wilkins.launch.programs.process import Program
 from wilkins.launch.records import stepsizes, summary
 from wilkins.launch.records.conclude import conclude
@@ -22,7 +22,7 @@ from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.supervise import Supervisor, WholeRun
 from wilkins.launch.watch.taskrun import TaskRun
-from wilkins.plan.cores import cores, crowded
+from wilkins.plan.cores import cores, oversubscribed
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.terminal import streams
 from wilkins.transport.board import Board, sweep
@@ -40,7 +40,7 @@ def run(plan: Plan, options: RunOptions) -> Ended:
     sizes = stepsizes.of_run_before(plan)
     records = begin_run(plan, options)
     terminal = Terminal([task.name for task in plan.tasks], quiet=options.quiet)
-    for note in (*plan.notes, *crowded(plan, cores())):
+    for note in (*plan.notes, *oversubscribed(plan, cores())):
         terminal.say(note)
     with Guard() as guard:
         board = create_board(plan, records.layer_log, records.trace, can_resume=plan.can_resume)
@@ -52,7 +52,7 @@ def run(plan: Plan, options: RunOptions) -> Ended:
             return Ended(128 + signal.SIGINT, records.path)
         finally:
             end_members(guard.token)
-            tell_left(board.remove())
+            report_leftovers(board.remove())
 
 
 def _run(
@@ -73,7 +73,7 @@ def _run(
         board,
         terminal,
         whole=WholeRun(options.timeout, Progress(plan, records.path, terminal)),
-        hints=lambda report: [*summary.old_names(plan, report), *polls.told(report, time.monotonic())],
+        hints=lambda report: [*summary.old_names(plan, report), *polls.messages(report, time.monotonic())],
         polls=polls,
         can_resume=plan.can_resume,
     )
@@ -156,7 +156,7 @@ class Start:
 
 def clean() -> int:
     """Remove what dead runs of this user left in shared memory, and say what was removed."""
-    folders = sweep(on_left=tell_left)
+    folders = sweep(on_left=report_leftovers)
     for folder in folders:
         streams.show(f"removed {folder}")
     if not folders:

@@ -1,4 +1,4 @@
-"""What every launch does before it starts programs: the run's records, the folders of tasks, what the board is told."""
+"""What every launch does before it starts programs: the run's records, the folders of tasks, facts for the board."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from wilkins.errors import ResourceError
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.records.rundir import RunDirectory
-from wilkins.launch.watch.leftfiles import tell_left_files
-from wilkins.launch.watch.links import tell_links
+from wilkins.launch.watch.leftfiles import register_left_files
+from wilkins.launch.watch.links import register_links
 from wilkins.plan.plan import Plan
 from wilkins.transport.board import Board
 
@@ -45,14 +45,14 @@ def make_folders(plan: Plan) -> None:
 
 
 def brief(board: Board, plan: Plan, run: Path, knows: Callable[[int], bool] = lambda _: True) -> None:
-    """Tell the board what it cannot see: files of earlier runs, links in folders, and tasks that come after others.
+    """Report to the board what it cannot see: files of earlier runs, links in folders, tasks that come after others.
 
     Args:
         run: the run's directory.
         knows: whether the board has all tasks that one comes after.
     """
-    tell_left_files(plan, board, run)
-    tell_links(plan, board)
+    register_left_files(plan, board, run)
+    register_links(plan, board)
     for task in plan.tasks:
         if task.after and knows(task.index):
             board.task_follows(task.index)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wilkins.launch.records.rundir import RunDirectory
     from wilkins.launch.watch.taskrun import GoBack
     from wilkins.plan.plan import Back
-    from wilkins.plan.split import Part
+    from wilkins.plan.split import HostPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class RunOptions:
     """What a run that goes on with this one must know, if this one goes on with another."""
 
 
-def going_back(name: str, plan: Plan, run: RunDirectory, part: Part | None, trace: Path) -> GoBack | None:
+def going_back(name: str, plan: Plan, run: RunDirectory, part: HostPart | None, trace: Path) -> GoBack | None:
     """What `RunOptions.go_back` names, for the launcher of a run, or for a host's, which does a part of the plan.
 
     Args:
@@ -75,5 +75,5 @@ class Planned:
     plan: Plan
     record: dict[str, Any] | None = None
     """Of a run that goes on with another one: what one that goes on with it in turn must know."""
-    told: str = ""
+    summary: str = ""
     """For the user: what each task of a resumed run goes back to."""

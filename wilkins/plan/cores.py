@@ -12,17 +12,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def crowded(plan: Plan, here: int) -> list[str]:
+def oversubscribed(plan: Plan, here: int) -> list[str]:
     """Warnings of tasks with more ranks than a machine has cores, each task of an ensemble once.
 
     Args:
         here: cores of the machine.
     """
     tasks = {task.origin: task for task in reversed(plan.tasks) if task.nprocs > here}
-    return [_crowded(task, here) for task in reversed(tasks.values())]
+    return [_oversubscribed(task, here) for task in reversed(tasks.values())]
 
 
-def _crowded(task: TaskPlan, here: int) -> str:
+def _oversubscribed(task: TaskPlan, here: int) -> str:
     name = task.name.removesuffix(f"[{task.instance}]")
     return (
         f"{task.origin}: warning: task {name!r}: 'nprocs: {task.nprocs}' is more than this machine has cores, {here}: "

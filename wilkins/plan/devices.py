@@ -11,12 +11,12 @@ from wilkins.plan.gpus import End, Machine, channel_path, deal, settle
 from wilkins.plan.plan import Plan, PortPlan
 from wilkins.spec.gpu_names import VISIBLE, visible
 from wilkins.spec.workflow import Port, Task, Workflow
-from wilkins.transport.devices import ports as told
+from wilkins.transport.devices import ports as device_ports
 from wilkins.transport.plan_table import DevicePath
 
 
 def place(plan: Plan, workflow: Workflow, machine: Machine) -> Plan:
-    """The plan with GPUs dealt to its tasks, a path for each channel, and what the processes are told of both."""
+    """The plan with GPUs assigned to its tasks, a transfer path for each channel, and the variables for both."""
     entries = [task for task in workflow.tasks for _ in range(task.taskCount)]
     dealt = deal([entry.gpus for entry in entries], machine.pool)
     seen = [
@@ -72,9 +72,9 @@ def _variables(
     devices = {}
     for pattern, alike in by_pattern.items():
         through = [path for port in alike for path in paths.get(port.index, ())]
-        devices[pattern] = told.joined(ends[alike[0].index].device, through)
-    if any(port != told.HOST for port in devices.values()):
-        variables[told.VARIABLE] = told.dumps(devices)
+        devices[pattern] = device_ports.joined(ends[alike[0].index].device, through)
+    if any(port != device_ports.HOST for port in devices.values()):
+        variables[device_ports.VARIABLE] = device_ports.dumps(devices)
     return variables
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from wilkins.errors import UsageError
-from wilkins.flow.placement import UNTOLD, Host
+from wilkins.flow.placement import UNSPECIFIED, Host
 
 _HOST = r"(?P<name>[^\s:=,]+)(?::(?P<count>\d+))?"
 _SLOTS = r"(?:slots|max[-_]slots)\s*=\s*(?P<count>\d+)"
@@ -32,7 +32,7 @@ def from_words(text: str) -> tuple[Host, ...]:
         match = re.fullmatch(_HOST, word.strip())
         if not match:
             raise UsageError(f"--hosts must be names with numbers of ranks, such as node0:8,node1:8, not {text!r}")
-        found.append(Host(match["name"], int(match["count"] or UNTOLD)))
+        found.append(Host(match["name"], int(match["count"] or UNSPECIFIED)))
     return _checked(found, "--hosts")
 
 
@@ -61,7 +61,7 @@ def from_file(path: Path) -> tuple[Host, ...]:
             raise UsageError(
                 f"{path}:{number}: must be a host such as 'node0:8' or 'node0 slots=8', not {line.strip()!r}"
             )
-        found.append(Host(match["name"], int((slots or match)["count"] or UNTOLD)))
+        found.append(Host(match["name"], int((slots or match)["count"] or UNSPECIFIED)))
     if not found:
         raise UsageError(f"{path}: the host file names no host; write one on each line")
     return _checked(_joined(found), str(path))
@@ -94,11 +94,13 @@ def from_flux(text: str) -> tuple[Host, ...]:
         UsageError: the text is something else.
     """
     try:
-        told = json.loads(text)["execution"]
+        allocation = json.loads(text)["execution"]
         cores = {
-            rank: len(list(_ids(entry["children"]["core"]))) for entry in told["R_lite"] for rank in _ids(entry["rank"])
+            rank: len(list(_ids(entry["children"]["core"])))
+            for entry in allocation["R_lite"]
+            for rank in _ids(entry["rank"])
         }
-        names = [name for group in told["nodelist"] for name in expanded(group)]
+        names = [name for group in allocation["nodelist"] for name in expanded(group)]
         slots: dict[str, int] = {}
         for rank, name in zip(sorted(cores), names, strict=True):
             slots[name] = max(slots.get(name, 0), cores[rank])  # several brokers may be on one host
@@ -164,8 +166,8 @@ def _joined(hosts: Iterable[Host]) -> list[Host]:
     for host in hosts:
         times[host.name] = times.get(host.name, 0) + 1
         slots[host.name] = slots.get(host.name, 0) + (host.slots or 1)
-    told = any(host.slots for host in hosts) or any(count > 1 for count in times.values())
-    return [Host(name, count if told else UNTOLD) for name, count in slots.items()]
+    explicit = any(host.slots for host in hosts) or any(count > 1 for count in times.values())
+    return [Host(name, count if explicit else UNSPECIFIED) for name, count in slots.items()]
 
 
 def _checked(hosts: list[Host], source: str) -> tuple[Host, ...]:
@@ -176,8 +178,8 @@ def _checked(hosts: list[Host], source: str) -> tuple[Host, ...]:
         if host.name in seen:
             raise UsageError(f"{source}: the host {host.name!r} stands there twice; give all its ranks at once")
         seen.add(host.name)
-    told = [host for host in hosts if host.slots]
-    if told and len(told) < len(hosts):
+    counted = [host for host in hosts if host.slots]
+    if counted and len(counted) < len(hosts):
         bare = next(host.name for host in hosts if not host.slots)
         raise UsageError(f"{source}: {bare!r} has no number of ranks, and others have; give all of them one, or none")
     return tuple(hosts)

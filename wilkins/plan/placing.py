@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from wilkins.errors import Position, Problem, ResourceError, UsageError, WorkflowError, suggest
-from wilkins.flow.placement import UNTOLD, Host, Misplaced, NoSlots, Rule, Share, Wish, evenly, place, verify
+from wilkins.flow.placement import UNSPECIFIED, Host, Misplaced, NoSlots, Rule, Share, Wish, evenly, place, verify
 from wilkins.plan.plan import ChannelPlan, Plan
 from wilkins.spec.load import Document
 from wilkins.values import dataclass, replace
@@ -113,7 +113,7 @@ def placed_tasks(document: Document, hosts: Sequence[Host]) -> tuple[tuple[Host,
 
 def _with_slots(hosts: Sequence[Host], wanted: Sequence[Wish]) -> Sequence[Host]:
     """Hosts of which only the names are known share the ranks evenly."""
-    if any(host.slots == UNTOLD for host in hosts):
+    if any(host.slots == UNSPECIFIED for host in hosts):
         return evenly([host.name for host in hosts], _ranks(wanted))
     return hosts
 

@@ -65,7 +65,7 @@ class _Entry:
     folders: Sequence[tuple[Path, Path | None]]
     """as where each runs, and the file that it reads as its input."""
     actions: str
-    """What its Python is told to call before its program."""
+    """The functions that its Python calls before its program, as the value of a variable."""
 
 
 def plan_file(
@@ -295,7 +295,7 @@ def _python_path(env: Mapping[str, str]) -> str:
 def _actions(
     task: Task, command: _Command, folders: tuple[Path, Path], problems: list[Problem], notes: list[str]
 ) -> str:
-    """What the task's Python is told to call before its program; empty: nothing.
+    """The functions that the task's Python calls before its program, as the value of a variable; empty: none.
 
     A program that is not Python cannot be given callbacks, and needs none that only set up what `mode: file` does.
 
@@ -338,8 +338,8 @@ def _actions(
 
 
 def _ready_words(task: Task, instance: int, home: Path) -> tuple[str, ...]:
-    """What a ready-made task is told: its name, its options, the patterns of its ports, the workflow file's folder. A
-    function is told all but the options."""
+    """The arguments of a ready-made task: its name, its options, the patterns of its ports, the workflow file's folder.
+    A function gets all but the options."""
     ports = [[port.pattern(instance) for port in ports] for ports in (task.inports, task.outports)]
     if function := function_of(task):
         return function, json.dumps([*ports, str(home)])
@@ -545,7 +545,7 @@ def _local(home: Path, name: str) -> str | None:
 
 
 def _unseen(task: Task, executable: Path) -> Iterator[str]:
-    """Out-ports whose steps are told by calls of HDF5 that cannot be seen in the program."""
+    """Out-ports whose steps are marked by calls of HDF5 that cannot be intercepted in the program."""
     for port in task.outports:
         if port.publish.when in ("flush", "write") and has_hdf5_inside(executable):
             calls = "flushes" if port.publish.when == "flush" else "writes to datasets"

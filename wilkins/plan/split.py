@@ -42,7 +42,7 @@ class Relay:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Route:
     """Which steps a channel of a part carries: made on one host and read on one, the same or another."""
 
     channels: tuple[int, ...]
@@ -54,7 +54,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HostPart:
     """What one host does."""
 
     host: int
@@ -64,14 +64,14 @@ class Part:
     first_ranks: tuple[int, ...]
     """By those tasks: which rank of the task comes first here."""
     ports: tuple[int, ...]
-    channels: tuple[Way, ...]
+    channels: tuple[Route, ...]
     """By channel of `plan`."""
     senders: tuple[tuple[int, Relay], ...]
     """With their indices among the tasks of `plan`."""
     receivers: tuple[tuple[int, Relay], ...]
 
 
-def parts(plan: Plan) -> tuple[Part, ...]:
+def host_parts(plan: Plan) -> tuple[HostPart, ...]:
     """The parts of all hosts that have a task, in the order of hosts.
 
     Raises:
@@ -118,7 +118,7 @@ def spans(task: TaskPlan) -> bool:
     return len(task.share) > 1
 
 
-def leads(task: TaskPlan) -> int:
+def lead_host(task: TaskPlan) -> int:
     """The host that starts the task: that of rank 0."""
     return task.share[0][0]
 
@@ -206,7 +206,7 @@ def _part(
     own: _Own,
     ranks: Sequence[Mapping[int, range]],
     readers: Sequence[Mapping[int, int]],
-) -> Part:
+) -> HostPart:
     place_of = {task.index: place for place, (task, _) in enumerate(own.tasks)}
     port_of = {port.index: place for place, port in enumerate(own.ports)}
     made_tasks = [_here(task, place, ranks) for place, (task, ranks) in enumerate(own.tasks)]
@@ -221,13 +221,13 @@ def _part(
         for place, port in enumerate(own.ports)
     ]
     made: list[ChannelPlan] = []
-    channels: list[Way] = []
+    channels: list[Route] = []
     for place, count in own.channels:
         channel = plan.channels[place]
         outport, inport = port_of[channel.outport], port_of[channel.inport]
         rests = _of(ranks[plan.ports[channel.outport].task][host], channel.rests)
         made.append(replace(channel, outport=outport, inport=inport, readers=count, rests=rests))
-        channels.append(Way((place,), host, host))
+        channels.append(Route((place,), host, host))
     senders, receivers = [], []
     for relay in own.relays:
         written = plan.ports[relay.outport]
@@ -238,17 +238,17 @@ def _part(
             port = _half(plan, relay, "send", made_tasks, made_ports, written)
             kept = replace(_under(carried[0], relays.taken(_policies(carried))), rests=rests)
             made.append(replace(kept, outport=port_of[relay.outport], inport=port, readers=1))
-            channels.append(Way(relay.channels, relay.writes, relay.reads))
+            channels.append(Route(relay.channels, relay.writes, relay.reads))
         else:
             receivers.append((len(made_tasks), relay))
             port = _half(plan, relay, "receive", made_tasks, made_ports, written)
             begin = sum(first for first, _ in rests)
             made_ports[port] = replace(made_ports[port], begins=(begin,) if begin else ())
             for place, channel, policy in zip(relay.channels, carried, relays.given(_policies(carried)), strict=True):
-                had = ((begin, 0),) if begin else ()
-                ends = replace(_under(channel, policy), outport=port, inport=port_of[channel.inport], rests=had)
+                rests = ((begin, 0),) if begin else ()
+                ends = replace(_under(channel, policy), outport=port, inport=port_of[channel.inport], rests=rests)
                 made.append(replace(ends, readers=readers[place][host]))
-                channels.append(Way((place,), relay.writes, relay.reads, arrives=True))
+                channels.append(Route((place,), relay.writes, relay.reads, arrives=True))
     whole = replace(
         plan,
         tasks=tuple(made_tasks),
@@ -258,7 +258,7 @@ def _part(
         notes=(),
         hosts=(),
     )
-    return Part(
+    return HostPart(
         host,
         whole,
         tuple(task.index for task, _ in own.tasks),

@@ -99,7 +99,7 @@ def problems(
         if task.nprocs > 1 and not is_wild(port.filename):
             yield Problem(
                 port.where.of("filename"),
-                f"{who}, and its ranks could not tell one of them from the next; let its producer number the names",
+                f"{who}, and its ranks could not distinguish them; let its producer number the names",
             )
         if task.taskCount > 1 and INSTANCE not in port.filename:
             yield Problem(

@@ -40,7 +40,7 @@ def run(command: Command, output: Path | None, name: str | None, files: Sequence
     recorded = record(command)
     if recorded.exit_code:
         how = f"exit code {recorded.exit_code}" if recorded.exit_code > 0 else f"signal {-recorded.exit_code}"
-        streams.tell(f"wilkins: the program ended with {how}; this is what it did until then")
+        streams.log(f"wilkins: the program ended with {how}; this is what it did until then")
     accesses = accesses_of(recorded.events)
     named = [str(cwd / pattern) for pattern in files]
     ports = ports_of(
@@ -63,7 +63,7 @@ def run(command: Command, output: Path | None, name: str | None, files: Sequence
     _write(output, text, whole)
     streams.show(f"\n{'wrote' if text is None else 'added the task to'} {output}:\n{task}", end="")
     if text is None:
-        streams.tell(_next(ports))
+        streams.log(_next(ports))
     return 0
 
 

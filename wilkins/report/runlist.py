@@ -27,7 +27,7 @@ class Listed:
     end: str
     """How it ended, in words; of one that goes on: that it does."""
     wall_s: float | None
-    """None: its records do not tell."""
+    """None: unknown from its records."""
     bytes: int
     """That its records take on disk."""
 

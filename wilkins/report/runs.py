@@ -17,7 +17,7 @@ from wilkins.launch.records.hosttraces import clocks_ahead
 from wilkins.launch.records.rundir import named
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import parts as parts_of
+from wilkins.plan.split import host_parts
 from wilkins.terminal import streams
 
 
@@ -73,7 +73,7 @@ def _first_ranks(folder: Path) -> dict[str, dict[str, int]]:
             plan.hosts[part.host].name: {
                 task.name: first for task, first in zip(part.plan.tasks, part.first_ranks, strict=False)
             }
-            for part in parts_of(plan)
+            for part in host_parts(plan)
         }
     )
 
@@ -87,7 +87,7 @@ def _events(folder: Path) -> list[Event]:
     except BrokenTraceError as error:
         if not error.before:
             raise UsageError(f"{folder}: cannot read its trace: {error}; run the workflow again") from error
-        streams.tell(
+        streams.log(
             f"note: {error}; what comes before that line is shown. A disk that was full breaks a trace like this"
         )
         events = error.before
@@ -101,7 +101,7 @@ def _events(folder: Path) -> list[Event]:
 def timeline_of(folder: Path, events: Sequence[Event]) -> Timeline:
     """The timeline of a run from its folder, or the file of its trace, and what that holds."""
     whole = _plan(folder if folder.is_dir() else folder.parent)
-    plans = [part.plan for part in parts_of(whole)] if whole is not None and len(whole.hosts) > 1 else [whole]
+    plans = [part.plan for part in host_parts(whole)] if whole is not None and len(whole.hosts) > 1 else [whole]
     names = dict.fromkeys(task.name for plan in (whole, *plans) if plan is not None for task in plan.tasks)
     feeds: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for plan in plans:
@@ -111,7 +111,7 @@ def timeline_of(folder: Path, events: Sequence[Event]) -> Timeline:
 
 
 def account_of_run(run: Path) -> str:
-    """The table of the steps that were not read in a run; empty if all were, or if its records do not tell."""
+    """The table of the steps that were not read in a run; empty if all were read, or if its records do not say."""
     folder = named(run)
     try:
         record = json.loads(

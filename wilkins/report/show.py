@@ -182,7 +182,7 @@ def _words(task: TaskPlan) -> list[str]:
 
 
 def _started(executable: Path) -> tuple[str, ...]:
-    """A program; of a script its interpreter, too, if that can be told here."""
+    """A program, and for a script its interpreter, if known on this machine."""
     try:
         interpreter = inspect(executable).interpreter
     except ValueError:

@@ -75,7 +75,7 @@ def simulate(
             if text:
                 streams.show(f"\n{text}")
     for warning in warnings(found, None) if hosts else warnings(found):
-        streams.tell(warning)
+        streams.log(warning)
     if timeline.stuck:
         raise StuckError(f"the workflow would get stuck:\n{_explained(timeline.stuck)}\n{_CURE}")
     return 0

@@ -10,7 +10,7 @@ from wilkins.flow.trace import BrokenTraceError, read_trace
 from wilkins.launch.options import Ended, Planned
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.plan.plan import Back, CannotGoBackError, Plan, PortPlan, TaskPlan, started_ready_made
-from wilkins.plan.split import Part, ranks_on
+from wilkins.plan.split import HostPart, ranks_on
 from wilkins.resume.history import History
 from wilkins.resume.record import before_of
 from wilkins.resume.restart_point import Joined, RestartPoint, Stream
@@ -20,7 +20,7 @@ from wilkins.transport import points
 _BEGINNING = RestartPoint("start")
 
 
-def go_back(whole: Plan, run: RunDirectory, part: Part | None, trace: Path, task: TaskPlan, again: bool) -> Back:
+def go_back(whole: Plan, run: RunDirectory, part: HostPart | None, trace: Path, task: TaskPlan, again: bool) -> Back:
     """Where a task goes on that has failed.
 
     A task that reads nothing goes back to its newest restart point, or to its beginning, and what it has published
@@ -48,7 +48,7 @@ def go_back(whole: Plan, run: RunDirectory, part: Part | None, trace: Path, task
         history = History(plan, read_trace(trace))
     except (OSError, BrokenTraceError) as error:
         raise CannotGoBackError(
-            f"{task.name}: cannot be started again by itself, since the trace does not tell how far it was: {error}"
+            f"{task.name}: cannot be started again by itself, since the trace does not show how far it was: {error}"
         ) from error
     if again:
         step = history.last_step(task)
@@ -96,7 +96,7 @@ def _far(point: RestartPoint, joined: tuple[int, tuple[int, int]]) -> int:
     return point.position.consumed.get(joined, 0)
 
 
-def _here(whole: Plan, part: Part, point: RestartPoint) -> RestartPoint:
+def _here(whole: Plan, part: HostPart, point: RestartPoint) -> RestartPoint:
     """A point of an earlier run, of a task that is on one host alone, in the numbers of that host's part.
 
     What has come to the host by a relay, of all ranks that write on another one, is one stream there.
@@ -134,7 +134,7 @@ def _begins(task: TaskPlan, outports: list[PortPlan], point: RestartPoint) -> di
 def _unclear(task: TaskPlan) -> str:
     return (
         f"{task.name}: cannot be started again by itself: its ranks were at different steps, or steps of one name came "
-        "from several producers, so nobody can tell which of its own it had published"
+        "from several producers, so it is unknown which of its own it had published"
     )
 
 

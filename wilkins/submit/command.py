@@ -33,7 +33,7 @@ def submit(plan: Plan, job: JobRequest, given: str | None, run: Path | None, *, 
     if dry:
         streams.show(batch.script_of(job, scheduler), end="")
         if lacks:
-            streams.tell(f"note: {lacks}")
+            streams.log(f"note: {lacks}")
         return
     if lacks:
         raise UsageError(lacks)

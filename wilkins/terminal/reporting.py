@@ -25,16 +25,16 @@ def report(error: Exception) -> int:
     if _wanted:
         import traceback
 
-        streams.tell("".join(traceback.format_exception(error)), end="")
+        streams.log("".join(traceback.format_exception(error)), end="")
     if isinstance(error, WilkinsError):
         message = str(error)
-        streams.tell(message if ": error: " in message else f"wilkins: error: {message}")
+        streams.log(message if ": error: " in message else f"wilkins: error: {message}")
         return error.exit_code
     if isinstance(error, OSError) and is_of_the_machine(error):
         where = f"{error.filename}: " if error.filename else ""
-        streams.tell(f"wilkins: error: {where}cannot go on: {error.strerror}; {cure(error)}")
+        streams.log(f"wilkins: error: {where}cannot go on: {error.strerror}; {cure(error)}")
         return ResourceError.exit_code
     message = f"{type(error).__name__}: {error}".rstrip(": ")
     how = "" if _wanted else "; the same command with --debug shows where"
-    streams.tell(f"wilkins: error: this is a fault of Wilkins, please report it: {message}{how}")
+    streams.log(f"wilkins: error: this is a fault of Wilkins, please report it: {message}{how}")
     return WilkinsError.exit_code

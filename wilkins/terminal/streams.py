@@ -64,7 +64,7 @@ def show_bytes(data: bytes) -> None:
         sys.stdout.buffer.flush()
 
 
-def tell(text: str, end: str = "\n") -> None:
+def log(text: str, end: str = "\n") -> None:
     """Say something about the command on the error stream."""
     with _writing(_ERRORS):
         print(text, end=end, file=sys.stderr, flush=True)
@@ -92,7 +92,7 @@ def finish() -> int:
     _refused.clear()
     failed = error is not None and not isinstance(error, BrokenPipeError)
     if error is not None and failed:
-        tell(f"wilkins: error: standard output: cannot write to it: {error.strerror}; {cure(error)}")
+        log(f"wilkins: error: standard output: cannot write to it: {error.strerror}; {cure(error)}")
     with _writing(_ERRORS):
         sys.stderr.flush()
     return int(failed)

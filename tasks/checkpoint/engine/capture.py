@@ -19,7 +19,7 @@ from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.state.sources import Bytes, Source
 from wilkins.tasks.checkpoint.state.watch import Watch
 from wilkins.tasks.checkpoint.storage.checksum import crc32
-from wilkins.tasks.checkpoint.storage.layout import Part
+from wilkins.tasks.checkpoint.storage.layout import Extent
 
 Filled = tuple[int, int, Any]
 """A block's number, its place in the ring, and the event after which a GPU has filled it (or None)."""
@@ -43,17 +43,17 @@ class Plan:
     """What goes where; the same for all states with the same arrays."""
 
     index: IndexText
-    blocks: list[list[Part]]
+    blocks: list[list[Extent]]
     """The blocks of this rank's stream."""
     length: int
     """Bytes of the stream."""
     replicas: int
     """How many arrays are replicated."""
-    shares: list[list[Part]]
+    shares: list[list[Extent]]
     """Which rank writes what of them."""
-    own: list[Part]
+    own: list[Extent]
     """Where this rank's other arrays stand in its stream."""
-    checked: list[tuple[int, list[list[Part]]]]
+    checked: list[tuple[int, list[list[Extent]]]]
     """The other ranks' shares in blocks; this rank makes digests of them for the vote."""
     signature: str
     """Tells whether the replicated arrays are of the same names, kinds and shapes on all ranks."""
@@ -240,19 +240,19 @@ class Capture:
         self._count(job)
         return True
 
-    def _fill(self, job: Job, parts: list[Part], slot: int) -> Any:
+    def _fill(self, job: Job, extents: list[Extent], slot: int) -> Any:
         """Returns an event after which a GPU has filled the block; None without one."""
-        on_device = [part for part in parts if job.sources[part.array].on_device]
+        on_device = [extent for extent in extents if job.sources[extent.array].on_device]
         event = self._fill_from_device(job, on_device, slot) if on_device else None
         address = self._ring.address(slot)
-        for part in parts:
-            source = job.sources[part.array]
+        for extent in extents:
+            source = job.sources[extent.array]
             if not source.on_device:
-                source.fill(address + part.offset, part.start, part.length)
+                source.fill(address + extent.offset, extent.start, extent.length)
         return event
 
-    def _fill_from_device(self, job: Job, parts: list[Part], slot: int) -> Any:
-        """Queue the copies of some parts of a block.
+    def _fill_from_device(self, job: Job, extents: list[Extent], slot: int) -> Any:
+        """Queue the copies of some extents of a block.
 
         A program may be waiting until all of a state is queued: a block takes as few calls of torch as possible, since
         each of them gives up the interpreter's lock, for which other threads wait.
@@ -262,9 +262,9 @@ class Capture:
         stream = self._private_stream(job)
         with torch.cuda.stream(stream):
             block = self._ring.tensor(slot)
-            for part in parts:
-                to = block.narrow(0, part.offset, part.length)
-                to.copy_(job.sources[part.array].device_bytes(part.start, part.length), non_blocking=True)
+            for extent in extents:
+                to = block.narrow(0, extent.offset, extent.length)
+                to.copy_(job.sources[extent.array].device_bytes(extent.start, extent.length), non_blocking=True)
             return stream.record_event()
 
     def _private_stream(self, job: Job) -> Any:
@@ -281,24 +281,24 @@ class Capture:
             if job.plan.checked and self._scratch is None:
                 self._scratch = np.zeros(self._ring.block, np.uint8)
             for rank, blocks in job.plan.checked:
-                job.votes[rank] = [self._digest(job, parts) for parts in blocks]
+                job.votes[rank] = [self._digest(job, extents) for extents in blocks]
         except Exception as error:
             job.note(f"the state cannot be compared with that of other ranks: {error}")
         self._count(job)
 
-    def _digest(self, job: Job, parts: list[Part]) -> int:
+    def _digest(self, job: Job, extents: list[Extent]) -> int:
         assert self._scratch is not None
-        for part in parts:
-            source = job.sources[part.array]
+        for extent in extents:
+            source = job.sources[extent.array]
             if source.on_device:
                 import torch
 
                 with torch.cuda.stream(self._private_stream(job)):
-                    piece = source.device_bytes(part.start, part.length).cpu().numpy()
-                self._scratch[part.offset : part.offset + part.length] = piece
+                    piece = source.device_bytes(extent.start, extent.length).cpu().numpy()
+                self._scratch[extent.offset : extent.offset + extent.length] = piece
             else:
-                source.fill(self._scratch.ctypes.data + part.offset, part.start, part.length)
-        return digest(self._scratch.data, parts)
+                source.fill(self._scratch.ctypes.data + extent.offset, extent.start, extent.length)
+        return digest(self._scratch.data, extents)
 
     def _count(self, job: Job) -> None:
         if job.count():
@@ -311,11 +311,11 @@ class Capture:
             job.filled.put(None)
 
 
-def digest(memory: memoryview, parts: list[Part]) -> int:
-    """CRC-32 of some parts of a block, one after the other, without what lies between them."""
+def digest(memory: memoryview, extents: list[Extent]) -> int:
+    """CRC-32 of some extents of a block, one after the other, without what lies between them."""
     value = 0
-    for part in parts:
-        value = crc32(memory[part.offset : part.offset + part.length], value)
+    for extent in extents:
+        value = crc32(memory[extent.offset : extent.offset + extent.length], value)
     return value
 
 
@@ -325,10 +325,10 @@ def calm(niceness: int) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
-def clear(address: int, parts: list[Part], length: int) -> None:
-    """Set to zero what lies between the parts of a block of `length` bytes."""
+def clear(address: int, extents: list[Extent], length: int) -> None:
+    """Set to zero what lies between the extents of a block of `length` bytes."""
     end = 0
-    for part in [*parts, Part(0, 0, 0, length)]:
-        if part.offset > end:
-            ctypes.memset(address + end, 0, part.offset - end)
-        end = part.offset + part.length
+    for extent in [*extents, Extent(0, 0, 0, length)]:
+        if extent.offset > end:
+            ctypes.memset(address + end, 0, extent.offset - end)
+        end = extent.offset + extent.length

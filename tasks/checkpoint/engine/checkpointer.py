@@ -83,7 +83,7 @@ class Checkpointer:
             first, at the speed of memory, and restored from there if the program died and the node did not. A program
             that ends well frees it. On several nodes, each has the part of its own ranks.
         partners: with `memory`, how versions there survive the loss of nodes; None: they do not.
-        node: name of this rank's node, if the host name does not tell nodes apart.
+        node: name of this rank's node, if several nodes have the same host name.
         storage_every: with `memory`, which versions are copied to storage: every n-th, and the last one at the end.
         files: how many files the streams of the ranks go into; left out: one per rank.
         leaders: with `memory`, one rank per file takes all of it from memory to storage; else each rank its stream.

@@ -18,7 +18,7 @@ from wilkins.tasks.checkpoint.storage.clearing import make_room, mend, recover
 from wilkins.tasks.checkpoint.storage.erasure import Partners
 from wilkins.tasks.checkpoint.storage.files import Pace
 from wilkins.tasks.checkpoint.storage.locks import Lock
-from wilkins.tasks.checkpoint.storage.parts import has_parts
+from wilkins.tasks.checkpoint.storage.node_parts import has_parts
 from wilkins.tasks.group import Group
 
 _LOG = logging.getLogger("wilkins.checkpoint")

@@ -8,7 +8,7 @@ from typing import Any
 
 from wilkins.tasks.checkpoint.state.sources import Spec
 from wilkins.tasks.checkpoint.state.tree import encode
-from wilkins.tasks.checkpoint.storage.layout import Part
+from wilkins.tasks.checkpoint.storage.layout import Extent
 
 
 class IndexText:
@@ -18,7 +18,7 @@ class IndexText:
     """
 
     def __init__(
-        self, tree: Any, specs: Sequence[Spec], rank: int, shares: Sequence[Sequence[Part]], own: Sequence[Part]
+        self, tree: Any, specs: Sequence[Spec], rank: int, shares: Sequence[Sequence[Extent]], own: Sequence[Extent]
     ) -> None:
         self._tree, self._specs, self._rank, self._shares, self._own = tree, specs, rank, shares, own
         self._pieces: list[str] = []
@@ -29,10 +29,10 @@ class IndexText:
         if not self._pieces:
             self._make()
         holes = self._holes if plain is None else [_dumps(encode(one, _no_leaf)) for one in plain]
-        parts = [self._pieces[0]]
+        texts = [self._pieces[0]]
         for hole, piece in zip(holes, self._pieces[1:], strict=True):
-            parts += (hole, piece)
-        return "".join(parts)
+            texts += (hole, piece)
+        return "".join(texts)
 
     def _make(self) -> None:
         made = [['{"tree":']]
@@ -48,13 +48,13 @@ class IndexText:
     def _arrays(self) -> list[dict[str, Any]]:
         where: list[list[tuple[int, int, int, int]]] = [[] for _ in self._specs]
         for owner, share in enumerate(self._shares):
-            for part in share:
-                where[part.array].append((owner, part.offset, part.start, part.length))
-        for part in self._own:
-            where[part.array].append((self._rank, part.offset, part.start, part.length))
+            for extent in share:
+                where[extent.array].append((owner, extent.offset, extent.start, extent.length))
+        for extent in self._own:
+            where[extent.array].append((self._rank, extent.offset, extent.start, extent.length))
         return [
-            {**{name: getattr(one, name) for name in Spec.__slots__ if name != "order" or one.order}, "parts": parts}
-            for one, parts in zip(self._specs, where, strict=True)
+            {**{name: getattr(one, name) for name in Spec.__slots__ if name != "order" or one.order}, "parts": extents}
+            for one, extents in zip(self._specs, where, strict=True)
         ]
 
 

@@ -36,7 +36,7 @@ def compare(votes: Sequence[Sequence[Sequence[int]]]) -> list[Dissent]:
 
 
 def explain(dissents: Sequence[Dissent], keys: Sequence[str]) -> str:
-    """What to tell the user; `keys` are the arrays that the blocks hold."""
+    """The message for the user; `keys` are the arrays that the blocks hold."""
     ranks = sorted({rank for one in dissents for rank in one.ranks})
     if ranks and all(one.ranks for one in dissents):
         names = ", ".join(map(str, ranks))

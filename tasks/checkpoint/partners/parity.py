@@ -25,7 +25,7 @@ from wilkins.tasks.checkpoint.storage.clearing import damage, has_room
 from wilkins.tasks.checkpoint.storage.erasure import Coder, Partners, spans
 from wilkins.tasks.checkpoint.storage.files import Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import names_of
-from wilkins.tasks.checkpoint.storage.parts import PARITY, SHEET, Code, Node, Part, Sheet, code_of, read_part
+from wilkins.tasks.checkpoint.storage.node_parts import PARITY, SHEET, Code, Node, NodePart, Sheet, code_of, read_part
 from wilkins.tasks.checkpoint.storage.rows import Files, Row
 from wilkins.tasks.checkpoint.storage.versions import LATEST, Manifest, Version
 from wilkins.tasks.group import Group, first_trouble
@@ -175,23 +175,23 @@ class NodeMemories:
             if versions.is_unfinished(entry.name) or entry.name == LATEST:
                 versions.remove(entry)
 
-    def parts(self) -> tuple[list[Part], list[tuple[Version, str]]]:
+    def parts(self) -> tuple[list[NodePart], list[tuple[Version, str]]]:
         """What this node has of versions, oldest first, and what cannot be read there, and why.
 
         For agents; other ranks have none.
         """
-        found: list[Part] = []
+        found: list[NodePart] = []
         damaged: list[tuple[Version, str]] = []
         for version in versions.versions(self.folder) if self.nodes.is_agent else ():
             one = _part_or_trouble(version)
-            if isinstance(one, Part):
+            if isinstance(one, NodePart):
                 found.append(one)
             else:
                 damaged.append((version, one))
         return found, damaged
 
 
-def _part_or_trouble(version: Version) -> Part | str:
+def _part_or_trouble(version: Version) -> NodePart | str:
     try:
         return read_part(version.path)
     except Damaged as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wilkins.tasks.checkpoint.storage.erasure import spans
-from wilkins.tasks.checkpoint.storage.parts import Code, CodedGroup, Sheet
+from wilkins.tasks.checkpoint.storage.node_parts import Code, CodedGroup, Sheet
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from wilkins.tasks.checkpoint.partners.nodes import Nodes
 from wilkins.tasks.checkpoint.partners.parity import NodeMemories
 from wilkins.tasks.checkpoint.partners.repair_plan import Copying, Decoding, Holder, Work, work_for
 from wilkins.tasks.checkpoint.state.sources import Bytes
-from wilkins.tasks.checkpoint.storage import levels, parts, versions
+from wilkins.tasks.checkpoint.storage import levels, node_parts, versions
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.erasure import Coder, spans
 from wilkins.tasks.checkpoint.storage.files import Pace, cannot
-from wilkins.tasks.checkpoint.storage.parts import PARITY, Code, CodedGroup, Part, Sheet
+from wilkins.tasks.checkpoint.storage.node_parts import PARITY, Code, CodedGroup, NodePart, Sheet
 from wilkins.tasks.checkpoint.storage.rows import Files, Row
 from wilkins.tasks.checkpoint.storage.versions import Manifest, Version
 from wilkins.tasks.group import Group
@@ -36,8 +36,8 @@ class Remembered:
     """
 
     def __init__(
-        self, name: str, serial: int, step: int, memories: NodeMemories, part: Part | None, storage: Path, ranks: Group,
-        files: int, pace: Pace,
+        self, name: str, serial: int, step: int, memories: NodeMemories, part: NodePart | None, storage: Path,
+        ranks: Group, files: int, pace: Pace,
     ) -> None:  # fmt: skip
         self.name, self.serial, self.step = name, serial, step
         self._memories, self._part, self._storage = memories, part, storage
@@ -101,7 +101,7 @@ class Remembered:
         holders = [Holder(node, was, frozenset(bad)) for node, was, bad, _, _ in gathered]
         _, _, _, manifest, sheet_text = gathered[0]
         where = self._memories.folder / self.name
-        found = parts.parsed(sheet_text, where / parts.SHEET) if sheet_text else None
+        found = node_parts.parsed(sheet_text, where / node_parts.SHEET) if sheet_text else None
         return versions.parsed(manifest, where / versions.MANIFEST), found, holders
 
     def _carry_out(

@@ -14,7 +14,7 @@ from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.files import tidied
-from wilkins.tasks.checkpoint.storage.parts import SHEET, read_part
+from wilkins.tasks.checkpoint.storage.node_parts import SHEET, read_part
 from wilkins.tasks.checkpoint.storage.versions import LATEST, Version
 
 _LOG = logging.getLogger("wilkins.checkpoint")

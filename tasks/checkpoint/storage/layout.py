@@ -1,7 +1,7 @@
 """Where bytes go: which rank writes what of the replicas, how a rank's stream is laid out, which file takes it. Pure.
 
 A rank writes one stream: its share of the replicated arrays, then its own arrays and shards. The replicated bytes of
-all arrays, taken as one row, are cut into as many equal parts as there are ranks, so shares are disjoint and differ
+all arrays, taken as one row, are cut into as many equal shares as there are ranks, so shares are disjoint and differ
 by an alignment at most. Streams of several ranks go into one file, at offsets that are prefix sums of their lengths.
 """
 
@@ -18,7 +18,7 @@ ALIGN = 64
 """Arrays begin at multiples of it in a stream."""
 
 
-class Part(NamedTuple):
+class Extent(NamedTuple):
     """Some bytes of an array in a rank's stream."""
 
     array: int
@@ -35,56 +35,56 @@ def up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def shares(sizes: Sequence[int], ranks: int) -> list[list[Part]]:
+def shares(sizes: Sequence[int], ranks: int) -> list[list[Extent]]:
     """Which bytes of the replicated arrays, of `sizes` bytes, each rank writes, and where in its stream.
 
-    `array` counts along `sizes`. Arrays of no bytes have no part.
+    `array` counts along `sizes`. Arrays of no bytes have no extent.
     """
     begins = [0]
     for size in sizes:
         begins.append(begins[-1] + up(size, ALIGN))
     step = up(-(-begins[-1] // ranks), ALIGN)
-    found: list[list[Part]] = []
+    found: list[list[Extent]] = []
     array = 0
     for rank in range(ranks):
         low, high = rank * step, min((rank + 1) * step, begins[-1])
         while array and begins[array] > low:
             array -= 1
-        parts = []
+        extents = []
         while array < len(sizes) and begins[array] < high:
             start = max(low - begins[array], 0)
             length = min(sizes[array], high - begins[array]) - start
             if length > 0:
-                parts.append(Part(array, start, length, begins[array] + start - low))
+                extents.append(Extent(array, start, length, begins[array] + start - low))
             array += 1
-        found.append(parts)
+        found.append(extents)
     return found
 
 
-def share_bytes(parts: Sequence[Part]) -> int:
+def share_bytes(extents: Sequence[Extent]) -> int:
     """Bytes that a rank's share takes at the begin of its stream."""
-    return up(parts[-1].offset + parts[-1].length, ALIGN) if parts else 0
+    return up(extents[-1].offset + extents[-1].length, ALIGN) if extents else 0
 
 
-def append(offset: int, sizes: Sequence[tuple[int, int]]) -> tuple[list[Part], int]:
+def append(offset: int, sizes: Sequence[tuple[int, int]]) -> tuple[list[Extent], int]:
     """Lay whole arrays, given as (number, bytes), out from `offset` on; returns also where they end."""
-    parts = []
+    extents = []
     for array, size in sizes:
         if size:
-            parts.append(Part(array, 0, size, offset))
+            extents.append(Extent(array, 0, size, offset))
             offset += up(size, ALIGN)
-    return parts, offset
+    return extents, offset
 
 
-def blocks(parts: Sequence[Part], length: int, block: int = BLOCK) -> list[list[Part]]:
-    """The parts cut at the blocks of a stream of `length` bytes; `offset` then counts within the block."""
-    found: list[list[Part]] = [[] for _ in range(-(-length // block))]
-    for part in parts:
-        start, offset, left = part.start, part.offset, part.length
+def blocks(extents: Sequence[Extent], length: int, block: int = BLOCK) -> list[list[Extent]]:
+    """The extents cut at the blocks of a stream of `length` bytes; `offset` then counts within the block."""
+    found: list[list[Extent]] = [[] for _ in range(-(-length // block))]
+    for extent in extents:
+        start, offset, left = extent.start, extent.offset, extent.length
         while left:
             index, within = divmod(offset, block)
             size = min(left, block - within)
-            found[index].append(Part(part.array, start, size, within))
+            found[index].append(Extent(extent.array, start, size, within))
             start, offset, left = start + size, offset + size, left - size
     return found
 

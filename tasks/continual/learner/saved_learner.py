@@ -11,8 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
-from wilkins.tasks.checkpoint.engine.at_once import newest_manifest, restore_newest, save_at_once
 from wilkins.tasks.checkpoint.engine.restore import read_rank
+from wilkins.tasks.checkpoint.engine.synchronous import newest_manifest, restore_newest, save_synchronously
 from wilkins.tasks.checkpoint.ranks import together
 from wilkins.tasks.continual.errors import CheckpointError
 from wilkins.tasks.continual.learner.strategy import Strategy
@@ -51,7 +51,7 @@ def save(learner: Saved, folder: str | PathLike[str], extra: Mapping[str, Any], 
     state = {**learner.state_dict(), "buffer": kept, "extra": dict(extra)}
     if ranks.rank:
         state = {name: state[name] for name in _OWN}
-    save_at_once(Path(folder), ranks, learner.steps, state, keep)
+    save_synchronously(Path(folder), ranks, learner.steps, state, keep)
 
 
 def file_of_newest(folder: str | PathLike[str]) -> Path:

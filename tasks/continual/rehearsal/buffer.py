@@ -19,16 +19,16 @@ from wilkins.tasks.continual.rehearsal.arrays import Array, Kind, describe, empt
 from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
 from wilkins.tasks.continual.rehearsal.draws import Ints
 from wilkins.tasks.continual.rehearsal.exchange import make_group
-from wilkins.tasks.continual.rehearsal.part import Part
 from wilkins.tasks.continual.rehearsal.rounds import Drawn, Offer, play
 from wilkins.tasks.continual.rehearsal.sample_store import Streams
+from wilkins.tasks.continual.rehearsal.shard import Shard
 from wilkins.tasks.continual.rehearsal.statistics import Statistics
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 FAREWELL_SECONDS = 5.0
-"""How long a rank that stops with an error tries to tell the others."""
+"""How long a rank that stops with an error tries to notify the others."""
 
 
 class RehearsalBuffer:
@@ -47,7 +47,7 @@ class RehearsalBuffer:
         self.options = options
         self.port = port
         self._group = make_group(comm, threads=options.background)
-        self._part = Part(options, self._group.rank, self._group.size)
+        self._shard = Shard(options, self._group.rank, self._group.size)
         self._streams = Streams()
         self._thread = ThreadPoolExecutor(1, "rehearsal") if options.background else None
         self._round: Future[tuple[Drawn | None, Statistics]] | None = None
@@ -103,8 +103,8 @@ class RehearsalBuffer:
             return {}
         arrays = drawn.arrays
         if drawn.kinds != self._kinds and self._kinds.keys() == drawn.kinds.keys():
-            assert self._part.layout is not None
-            arrays = unpack(drawn.rows, self._part.layout, self._kinds)
+            assert self._shard.layout is not None
+            arrays = unpack(drawn.rows, self._shard.layout, self._kinds)
         self._streams.hand_over(list(arrays.values()))
         return arrays
 
@@ -144,9 +144,9 @@ class RehearsalBuffer:
             raise BadSample(f"the batch has no such tensor, but holds {', '.join(sorted(batch))}", tensor=label)
         labels = labels_of(batch[label], self.options.classes, label) if label is not None else np.zeros(samples, int)
         groups = self._groups(batch, labels)
-        self._part.adopt(layout)
+        self._shard.adopt(layout)
         self._kinds = {name: kind_of(array) for name, array in batch.items()}
-        chosen = self._part.candidates(samples)
+        chosen = self._shard.candidates(samples)
         return Offer(
             self._step,
             first=self._first,
@@ -173,12 +173,12 @@ class RehearsalBuffer:
     def _begin(self, offer: Offer) -> None:
         devices = {kind.device for kind in offer.kinds.values() if kind.library == "torch" and "cuda" in kind.device}
         if self.options.device.startswith("cuda"):
-            devices |= {self._part.store.device} if self._part.layout is not None else set()
+            devices |= {self._shard.store.device} if self._shard.layout is not None else set()
         events = self._streams.mark(devices)
 
         def work() -> tuple[Drawn | None, Statistics]:
             with self._streams.following(devices, events):
-                return play(self._part, self._group, offer, self._statistics)
+                return play(self._shard, self._group, offer, self._statistics)
 
         if self._thread is not None:
             self._round = self._thread.submit(work)
@@ -216,9 +216,9 @@ class RehearsalBuffer:
             CheckpointError: nothing was offered yet, or the buffer is closed.
         """
         drawn = self._result() if self._round is not None else None
-        if self._ended or self._part.layout is None:
+        if self._ended or self._shard.layout is None:
             raise CheckpointError(f"there is nothing to save: {self._ended or 'no batch was offered yet'}")
-        return saved_buffer.state_of(saved_buffer.Saved(self._step, drawn, self._kinds, self._statistics), self._part)
+        return saved_buffer.state_of(saved_buffer.Saved(self._step, drawn, self._kinds, self._statistics), self._shard)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a `state_dict` of this rank's, before the first offer, with as many ranks and the same options.
@@ -228,9 +228,9 @@ class RehearsalBuffer:
         """
         self._check_new()
         try:
-            loaded = saved_buffer.restored(state, self._part)
+            loaded = saved_buffer.restored(state, self._shard)
         except CheckpointError:
-            self._part = Part(self.options, self._group.rank, self._group.size)
+            self._shard = Shard(self.options, self._group.rank, self._group.size)
             raise
         self._step, self._kinds, self._statistics = loaded.step, dict(loaded.kinds), loaded.statistics
         if loaded.drawn is not None:

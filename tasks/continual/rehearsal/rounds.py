@@ -17,8 +17,8 @@ from wilkins.tasks.continual.errors import BadSample, RankFailed, RehearsalError
 from wilkins.tasks.continual.rehearsal.arrays import Array, Kind, Rows, unpack, with_nan
 from wilkins.tasks.continual.rehearsal.draws import Ints, locate, places
 from wilkins.tasks.continual.rehearsal.exchange import Fetched, fetch
-from wilkins.tasks.continual.rehearsal.part import Part
 from wilkins.tasks.continual.rehearsal.sample_layout import SampleLayout
+from wilkins.tasks.continual.rehearsal.shard import Shard
 from wilkins.tasks.continual.rehearsal.statistics import Statistics
 from wilkins.tasks.group import Group
 
@@ -57,7 +57,7 @@ class Drawn:
     kinds: Mapping[str, Kind]
 
 
-def play(part: Part, group: Group, offer: Offer, so_far: Statistics) -> tuple[Drawn | None, Statistics]:
+def play(shard: Shard, group: Group, offer: Offer, so_far: Statistics) -> tuple[Drawn | None, Statistics]:
     """Take part in a round; representatives, unless it is one of closing.
 
     Raises:
@@ -69,39 +69,39 @@ def play(part: Part, group: Group, offer: Offer, so_far: Statistics) -> tuple[Dr
     skipped = 0
     if offer.intent == "offer":
         try:
-            offer, skipped = _without_nan(part, offer)
+            offer, skipped = _without_nan(shard, offer)
         except BadSample as error:
             failure, offer = error, replace(offer, intent="fail", reason=str(error))
-    tables = _agree(part, group, offer, failure)
+    tables = _agree(shard, group, offer, failure)
     if offer.intent != "offer":
         return None, so_far
 
     population = sum(int(table[:, 1].sum()) for table in tables)
-    numbers = part.draw(population)
+    numbers = shard.draw(population)
     located = locate(np.sort(numbers), [table[:, 1] for table in tables])
     wanted = [
         np.stack([located.entry[here], located.position[here]], axis=1)
         for here in (located.rank == rank for rank in range(group.size))
     ]
-    assert part.layout is not None
-    fetched = fetch(group, wanted, part.answer, part.layout.row_bytes)
+    assert shard.layout is not None
+    fetched = fetch(group, wanted, shard.answer, shard.layout.row_bytes)
     mine = wanted[group.rank]
-    rows = part.store.join(
-        _stacked(fetched, range(group.rank), part.layout),
-        part.population.slots(mine[:, 0], mine[:, 1]),
-        _stacked(fetched, range(group.rank + 1, group.size), part.layout),
+    rows = shard.store.join(
+        _stacked(fetched, range(group.rank), shard.layout),
+        shard.population.slots(mine[:, 0], mine[:, 1]),
+        _stacked(fetched, range(group.rank + 1, group.size), shard.layout),
         places(numbers),
     )
-    drawn = Drawn(rows, unpack(rows, part.layout, offer.kinds), offer.kinds)
-    placement = part.insert(offer.rows, offer.labels, offer.groups)
+    drawn = Drawn(rows, unpack(rows, shard.layout, offer.kinds), offer.kinds)
+    placement = shard.insert(offer.rows, offer.labels, offer.groups)
     elsewhere = sum(len(part) for part in fetched.rows.values())
     return drawn, replace(
         so_far,
         step=offer.step + 1,
-        capacity=part.population.capacity,
-        size=part.population.size,
-        sample_bytes=part.layout.row_bytes,
-        classes={label: count for label, count in sorted(part.classes.items()) if count},
+        capacity=shard.population.capacity,
+        size=shard.population.size,
+        sample_bytes=shard.layout.row_bytes,
+        classes={label: count for label, count in sorted(shard.classes.items()) if count},
         population=population,
         candidates=so_far.candidates + len(offer.labels),
         kept=so_far.kept + len(placement.slots),
@@ -110,21 +110,21 @@ def play(part: Part, group: Group, offer: Offer, so_far: Statistics) -> tuple[Dr
         drawn=so_far.drawn + len(rows),
         drawn_elsewhere=so_far.drawn_elsewhere + elsewhere,
         messages=so_far.messages + len(fetched.rows),
-        bytes_received=so_far.bytes_received + elsewhere * part.layout.row_bytes,
+        bytes_received=so_far.bytes_received + elsewhere * shard.layout.row_bytes,
         bytes_sent=so_far.bytes_sent + fetched.sent,
         round_seconds=so_far.round_seconds + time.perf_counter() - began,
     )
 
 
-def _without_nan(part: Part, offer: Offer) -> tuple[Offer, int]:
+def _without_nan(shard: Shard, offer: Offer) -> tuple[Offer, int]:
     """The offer, less the candidates that hold NaN, and how many these were."""
-    if part.options.nan == "keep" or len(offer.labels) == 0:
+    if shard.options.nan == "keep" or len(offer.labels) == 0:
         return offer, 0
-    assert part.layout is not None
-    bad = with_nan(unpack(offer.rows, part.layout, offer.kinds))
+    assert shard.layout is not None
+    bad = with_nan(unpack(offer.rows, shard.layout, offer.kinds))
     if not bad:
         return offer, 0
-    if part.options.nan == "error":
+    if shard.options.nan == "error":
         name, mask = next(iter(bad.items()))
         raise BadSample(
             f"sample {offer.chosen[np.argmax(mask)]} holds NaN; mend the source, or set nan='skip' or nan='keep'",
@@ -139,19 +139,19 @@ def _without_nan(part: Part, offer: Offer) -> tuple[Offer, int]:
     return fewer, len(offer.labels) - len(good)
 
 
-def _agree(part: Part, group: Group, offer: Offer, failure: RehearsalError | None) -> list[Ints]:
+def _agree(shard: Shard, group: Group, offer: Offer, failure: RehearsalError | None) -> list[Ints]:
     """Exchange counts, and find out whether all ranks are in the same step and of one mind."""
     head = [offer.step, _INTENTS.index(offer.intent), int(offer.first)]
-    gathered = group.allgather(np.array([*head, *part.population.counts().ravel()], np.int64))
+    gathered = group.allgather(np.array([*head, *shard.population.counts().ravel()], np.int64))
     steps = [int(values[0]) for values in gathered]
     intents = [_INTENTS[int(values[1])] for values in gathered]
     if "fail" in intents or any(values[2] for values in gathered):
-        layout = part.layout.to_json() if part.layout is not None else ""
+        layout = shard.layout.to_json() if shard.layout is not None else ""
         texts = group.allgather(offer.reason if offer.intent == "fail" else layout)
         if failure is not None:
             raise failure
         if offer.intent != "fail":
-            _check_others(part, offer, intents, texts)
+            _check_others(shard, offer, intents, texts)
     if offer.intent == "fail":
         return []
     if len(set(steps)) > 1 or len(set(intents)) > 1:
@@ -167,14 +167,14 @@ def _agree(part: Part, group: Group, offer: Offer, failure: RehearsalError | Non
     return [values[3:].reshape(-1, 2) for values in gathered]
 
 
-def _check_others(part: Part, offer: Offer, intents: list[Intent], texts: list[str]) -> None:
+def _check_others(shard: Shard, offer: Offer, intents: list[Intent], texts: list[str]) -> None:
     for rank, (intent, text) in enumerate(zip(intents, texts, strict=True)):
         if intent == "fail":
             raise RankFailed(f"rank {rank} stopped: {text}")
-    if part.layout is None:
+    if shard.layout is None:
         return
     for rank, text in enumerate(texts):
-        difference = part.layout.difference(SampleLayout.from_json(text)) if text else None
+        difference = shard.layout.difference(SampleLayout.from_json(text)) if text else None
         if difference is not None:
             where = difference.at(offer.port, offer.step)
             raise RankFailed(f"samples of rank {rank} are unlike those of this one: {where}")

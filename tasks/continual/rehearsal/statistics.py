@@ -22,7 +22,7 @@ class Statistics:
     population: int = 0
     """Samples of all ranks that the last representatives were drawn from."""
     candidates: int = 0
-    """Samples offered to this part."""
+    """Samples offered to this shard."""
     kept: int = 0
     """Candidates that were kept."""
     replaced: int = 0

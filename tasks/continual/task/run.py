@@ -22,7 +22,7 @@ from wilkins.tasks.continual.learner.losses import problem_of
 from wilkins.tasks.continual.learner.positions import Step
 from wilkins.tasks.continual.learner.training_loop import Learner
 from wilkins.tasks.continual.learner.world import process_group
-from wilkins.tasks.continual.task import making
+from wilkins.tasks.continual.task import factories
 from wilkins.tasks.continual.task.evaluation import kind_of_error, measure, of_all
 from wilkins.tasks.continual.task.model_versions import Versions
 from wilkins.tasks.continual.task.step_samples import Samples, Wanted
@@ -57,19 +57,19 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
         OSError: a file cannot be read or written.
     """
     folders = [Path.cwd(), Path(ports.folder)]
-    device = making.device_of(options["device"], ranks)
-    model = making.model_of(options["model"], options["model_args"] or {}, folders, options["seed"]).to(device)
-    loss = making.loss_of(options["loss"], folders)
-    optimizer = making.optimizer_of(options["optimizer"], model, folders)
-    schedule = making.schedule_of(options["schedule"], optimizer, folders)
+    device = factories.device_of(options["device"], ranks)
+    model = factories.model_of(options["model"], options["model_args"] or {}, folders, options["seed"]).to(device)
+    loss = factories.loss_of(options["loss"], folders)
+    optimizer = factories.optimizer_of(options["optimizer"], model, folders)
+    schedule = factories.schedule_of(options["schedule"], optimizer, folders)
     with process_group(ranks.comm, device):
-        strategy = making.strategy_of(options, ranks, ports.inports[0], folders)
+        strategy = factories.strategy_of(options, ranks, ports.inports[0], folders)
         with Learner(
             model,
             strategy,
             optimizer,
             loss,
-            regularise=making.regularisers_of(options["regularise"], folders),
+            regularise=factories.regularisers_of(options["regularise"], folders),
             schedule=schedule,
             per=options["schedule"]["per"] if schedule else "update",
             batch=options["batch"],
@@ -95,7 +95,7 @@ class Training:
         self._ranks = ranks
         self._learner = learner
         self._kind = kind_of_error(options["error"], options["loss"])
-        dtype = making.dtype_of(learner.model)
+        dtype = factories.dtype_of(learner.model)
         self._samples = Samples(self._port, ranks, nan=options["nan"], dtype=dtype)
         self._held_out_samples = Samples(self._port, ranks, dtype=dtype)
         self._report = Report(options, ranks)
@@ -217,8 +217,8 @@ class Training:
             with torch.no_grad():
                 outputs = model(x.to(self._learner.device))
         except Exception as error:
-            raise TaskError(f"{self._samples.who(step, path)}: {making.refused(name, x, error)}") from error
-        if problem := making.misshapen(name, outputs, 1):
+            raise TaskError(f"{self._samples.who(step, path)}: {factories.refused(name, x, error)}") from error
+        if problem := factories.misshapen(name, outputs, 1):
             raise TaskError(f"{self._samples.who(step, path)}: {problem}")
         assert isinstance(outputs, Tensor)
         return outputs

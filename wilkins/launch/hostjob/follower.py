@@ -61,7 +61,7 @@ class Follower:
         self._program: Program | None = None
         self._log: Log | None = None
         self._idle_rank: IdleRank | None = None
-        self._told_over = True
+        self._over_sent = True
         self._ranks: tuple[Path, int] = Path(), 0
         self._kill_at = float("inf")
         self._code: int | None = None
@@ -80,20 +80,20 @@ class Follower:
                         self._pump(key.data)
                     else:
                         signals.drain()
-                self._tell_signals(signals)
+                self._send_signals(signals)
                 self._look()
         return self._code
 
-    def _tell(self, **message: Any) -> None:
+    def _send(self, **message: Any) -> None:
         with contextlib.suppress(OSError):  # then the keeper's end is heard
             self._control.send(**message)
 
-    def _tell_signals(self, signals: Signals) -> None:
+    def _send_signals(self, signals: Signals) -> None:
         while signals.received:
-            self._tell(signal=signals.received.pop(0))
+            self._send(signal=signals.received.pop(0))
         if os.getppid() != self._starter:  # Open MPI's mpirun ends no rank that is not in MPI when it is killed
             self._starter = os.getppid()
-            self._tell(orphan=1)
+            self._send(orphan=1)
 
     def _hear(self) -> None:
         messages = self._control.received()
@@ -106,8 +106,8 @@ class Follower:
         for message in messages:
             if "start" in message:
                 self._start(message["start"])
-            elif "stand" in message:
-                self._stand(message["stand"], message["token"])
+            elif "idle" in message:
+                self._start_idle_rank(message["idle"], message["token"])
             elif "wake" in message:
                 if self._idle_rank is not None:
                     self._idle_rank.wake()
@@ -116,26 +116,28 @@ class Follower:
             elif "leave" in message:
                 self._code = message["leave"]
 
-    def _start(self, told: dict[str, Any]) -> None:
-        self._ranks = Path(told["ranks"]), told["place"]
-        label = told["label"]
-        self._log = Log(label, Path(told["log"]), Terminal([label, told["widest"]], quiet=told["quiet"], colours=False))
-        program = RankProgram(**told["program"])
+    def _start(self, start: dict[str, Any]) -> None:
+        self._ranks = Path(start["ranks"]), start["place"]
+        label = start["label"]
+        self._log = Log(
+            label, Path(start["log"]), Terminal([label, start["widest"]], quiet=start["quiet"], colours=False)
+        )
+        program = RankProgram(**start["program"])
         try:
             self._program = program.start()
         except OSError as error:
             about = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
-            self._tell(say=f"{label}: cannot start {program.words[0]}: {about}")
-            self._tell(over=127)
-            self._tell(gone=127)
+            self._send(say=f"{label}: cannot start {program.words[0]}: {about}")
+            self._send(over=127)
+            self._send(gone=127)
             return
-        self._told_over = False
+        self._over_sent = False
         self._selector.register(self._program.output, selectors.EVENT_READ, Stream(self._program.output, self._log))
 
-    def _stand(self, library: str | None, token: str) -> None:
+    def _start_idle_rank(self, library: str | None, token: str) -> None:
         """Take part in the job's initialisation and finalisation of MPI, if any program of it does."""
         if library is None:
-            self._tell(gone=0)
+            self._send(gone=0)
             return
         self._idle_rank = IdleRank(library, token)
         self._program = self._idle_rank.program
@@ -144,7 +146,7 @@ class Follower:
         if self._log is not None:
             self._log.mute()
         if self._program is None:
-            self._tell(gone=0)
+            self._send(gone=0)
         else:
             process.send([self._program.pid], signal.SIGTERM if grace else signal.SIGKILL, group=True)
             self._kill_at = min(self._kill_at, time.monotonic() + grace)
@@ -158,9 +160,9 @@ class Follower:
         """What has become of the program."""
         if self._program is None:
             return
-        if not self._told_over and (code := self._over()) is not None:
-            self._told_over = True
-            self._tell(over=code)
+        if not self._over_sent and (code := self._over()) is not None:
+            self._over_sent = True
+            self._send(over=code)
         ended = process.reap([self._program.pid])
         if not ended:
             if time.monotonic() >= self._kill_at:
@@ -170,11 +172,11 @@ class Follower:
         code = ended[self._program.pid]
         self._program = None
         self._end_output()
-        if not self._told_over:
-            self._told_over = True
+        if not self._over_sent:
+            self._over_sent = True
             over = self._over()
-            self._tell(over=code if over is None else over)
-        self._tell(gone=code)
+            self._send(over=code if over is None else over)
+        self._send(gone=code)
 
     def _end_output(self) -> None:
         """What the program printed last is kept; processes that it left may not go on."""

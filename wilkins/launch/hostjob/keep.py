@@ -1,4 +1,4 @@
-"""Looks after one host of an MPI job: as on several hosts, but the ranks are there, and are told what to start."""
+"""Looks after one host of an MPI job: as on several hosts, but the ranks exist, and get their programs by messages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wilkins.errors import WilkinsError
 from wilkins.launch.hostjob import meeting
 from wilkins.launch.hostjob.ranks import Ranks
 from wilkins.launch.hosts.control import Control
+from wilkins.launch.hosts.handshake import Handshake, Refused
 from wilkins.launch.hosts.keeper import Keeper, serve
-from wilkins.launch.hosts.opening import Opening, Refused
 from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.job.programs import Worlds, label
 from wilkins.launch.programs import environment as env
@@ -29,7 +29,7 @@ from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit
 from wilkins.launch.watch.stopping import Stop
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import Part, leads, spans
+from wilkins.plan.split import HostPart, lead_host, spans
 from wilkins.transport.board import Board, BoardHeldError
 from wilkins.values import asdict
 
@@ -40,10 +40,10 @@ _VERDICT_WITHIN = 30.0
 class _World(Spanning):
     """This host's part of tasks whose first program runs on ranks of the job, on this host or on several."""
 
-    def __init__(self, plan: Plan, part: Part, run: Path, told: dict[str, Any], ranks: Ranks) -> None:
+    def __init__(self, plan: Plan, part: HostPart, run: Path, setup: dict[str, Any], ranks: Ranks) -> None:
         super().__init__(plan, part, run)
-        self._told = told
-        self._worlds = Worlds(told["ports"], told["libraries"], told["idle_rank"])
+        self._setup = setup
+        self._worlds = Worlds(setup["ports"], setup["libraries"], setup["idle_rank"])
         self._ranks = ranks
         self._layers: dict[int, dict[str, str]] = {}
         self._started: set[int] = set()
@@ -59,7 +59,7 @@ class _World(Spanning):
         for place, task in self.whole.items():
             if not env.joins_world(task):
                 for number in self.numbers(place):
-                    self._ranks.tell(number, stand=self._worlds.idle_rank, token=token)
+                    self._ranks.send(number, idle=self._worlds.idle_rank, token=token)
 
     def family(self) -> list[int]:
         return [*process.descendants(os.getpid()), *process.members(VARIABLE, self._token)]
@@ -87,16 +87,16 @@ class _World(Spanning):
         self._started.add(task.index)
         self._codes[task.index] = {}
         for place, number in enumerate(self.numbers(task.index)):
-            self._ranks.tell(number, start=self._start(task, place))
-        return self.stand_in(task)
+            self._ranks.send(number, start=self._start(task, place))
+        return self.start_placeholder(task)
 
     def _start(self, task: TaskPlan, place: int) -> dict[str, Any]:
-        """What a rank's launcher is told to start."""
+        """The program of a rank, as a message to its launcher."""
         whole = self.whole[task.index]
         rank = self._part.first_ranks[task.index] + place
         where: dict[str, Any] = {"rank": rank, "local_rank": place}
         if spans(whole):
-            where["host"] = self._plan.hosts[leads(whole)].name
+            where["host"] = self._plan.hosts[lead_host(whole)].name
         own = {VARIABLE: self._token, **self.own_variables(whole)}
         layer = {**self._layers.get(task.index, {}), **self._board.environment(task.index, place)}
         run = self._board.path
@@ -104,8 +104,8 @@ class _World(Spanning):
         return {
             "program": asdict(program),
             "label": label(whole, rank),
-            "widest": self._told["widest"],
-            "quiet": self._told["quiet"],
+            "widest": self._setup["widest"],
+            "quiet": self._setup["quiet"],
             "log": str(self.log_path(task.index, place)),
             "ranks": str(run / "ranks"),
             "place": whole.first_rank + place,
@@ -124,7 +124,7 @@ class _World(Spanning):
             control.send(done=self._part.tasks[task], clean=not any(codes.values()))
 
     def code_of(self, number: int) -> int | None:
-        """How it ended; None for a rank that had no program."""
+        """The exit code of its program; None for a rank without one."""
         task, place = self.place_of(number)
         return self._codes.get(task, {}).get(place)
 
@@ -133,7 +133,7 @@ class _World(Spanning):
         return [
             (task, place, code)
             for task, codes in self._codes.items()
-            if task in self._stands
+            if task in self._placeholders
             for place, code in codes.items()
             if code
         ]
@@ -141,7 +141,7 @@ class _World(Spanning):
     def over(self, whole: int, *, clean: bool) -> None:
         task = self._part.tasks.index(whole)
         self._clean[task] = clean
-        self.end_stand_in(task, next(filter(None, self._codes[task].values()), 0))
+        self.end_placeholder(task, next(filter(None, self._codes[task].values()), 0))
 
     def ended(self, control: Control, place: int, *, clean: bool) -> bool:  # noqa: ARG002
         return clean and self.was_clean(place)
@@ -152,18 +152,18 @@ class JobKeeper(Keeper):
 
     _spanning: _World
 
-    def __init__(self, control: Control, told: dict[str, Any], ranks: Ranks) -> None:
-        """`told`: the head's first message, as for any keeper, and more (`lead.JobHead.more`)."""
-        self._told = told
+    def __init__(self, control: Control, setup: dict[str, Any], ranks: Ranks) -> None:
+        """`setup`: the head's first message, as for any keeper, and more (`lead.JobHead.more`)."""
+        self._setup = setup
         self._ranks = ranks
         self._late = float("inf")
-        super().__init__(control, told)
+        super().__init__(control, setup)
         self._inbox = selectors.EpollSelector()
         self._inbox.register(control.reads, selectors.EVENT_READ)
         self._inbox.register(ranks.fileno(), selectors.EVENT_READ, ranks)
 
     def make_spanning(self, plan: Plan) -> Spanning:
-        return _World(plan, self.part, self.run, self._told, self._ranks)
+        return _World(plan, self.part, self.run, self._setup, self._ranks)
 
     def fileno(self) -> int:
         return self._inbox.fileno()
@@ -172,17 +172,17 @@ class JobKeeper(Keeper):
         for key, _ in self._inbox.select(0):
             if key.data is self._ranks:
                 for number, message in self._ranks.heard():
-                    self._heed_rank(number, message)
+                    self._handle_rank(number, message)
             elif not super().notice():
                 self._inbox.unregister(key.fd)
         return True
 
-    def _heed(self, messages: list[dict[str, Any]]) -> None:
-        super()._heed(messages)
+    def _handle(self, messages: list[dict[str, Any]]) -> None:
+        super()._handle(messages)
         if any("finalize" in message for message in messages):
-            self._ranks.tell_all(wake=1)
+            self._ranks.send_all(wake=1)
 
-    def _heed_rank(self, number: int, message: dict[str, Any]) -> None:
+    def _handle_rank(self, number: int, message: dict[str, Any]) -> None:
         assert self._supervisor is not None
         if "over" in message:
             self._spanning.note_over(number, message["over"], self._control)
@@ -206,7 +206,7 @@ class JobKeeper(Keeper):
         task, place = self._spanning.place_of(number)
         who = self._spanning.whole[task].name
         if known is None:
-            library = self._told["idle_rank"]
+            library = self._setup["idle_rank"]
             self._supervisor.stop(1, f"{who}: its rank could not join the MPI job with {library}: {Exit(code)}")
             return
         self._supervisor.stop(
@@ -219,14 +219,14 @@ class JobKeeper(Keeper):
         super()._stop(stop)
         self._stop_ranks()
 
-    def _tell_stop(self, stop: Stop) -> None:
-        super()._tell_stop(stop)
+    def _report_stop(self, stop: Stop) -> None:
+        super()._report_stop(stop)
         self._stop_ranks()
 
     def _stop_ranks(self) -> None:
         if self._late == float("inf"):
             self._late = time.monotonic() + 2 * GRACE
-            self._ranks.tell_all(stop=1)
+            self._ranks.send_all(stop=1)
 
     def _tick(self) -> float | None:
         super()._tick()
@@ -244,11 +244,11 @@ class JobKeeper(Keeper):
                 return
             if failed:
                 run.log.path = self._spanning.log_path(task, place)
-                self._spanning.end_stand_in(task, code)
+                self._spanning.end_placeholder(task, code)
 
 
-class _Opening(Opening):
-    """What is said before the host's part begins. Ranks come meanwhile, and the head is told."""
+class _Handshake(Handshake):
+    """The messages before the host's part begins. Ranks connect meanwhile, and are reported to the head."""
 
     patience = meeting.PATIENCE
 
@@ -257,11 +257,11 @@ class _Opening(Opening):
         self._ranks = ranks
         self.selector.register(ranks.fileno(), selectors.EVENT_READ, self._hear_ranks)
 
-    def heed(self, message: dict[str, Any]) -> None:
+    def handle(self, message: dict[str, Any]) -> None:
         if "leave" in message:  # the run is not set up
             raise Refused(message["leave"])
         try:
-            super().heed(message)
+            super().handle(message)
         except EOFError:  # or ends before it has begun
             raise Refused(_verdict(self._control)) from None
 
@@ -276,14 +276,14 @@ class _Opening(Opening):
 def _keep(link: meeting.Link, ranks: Ranks) -> int:
     """Keep this host to the end of the run; the verdict."""
 
-    def make(told: dict[str, Any]) -> Keeper:
+    def make(setup: dict[str, Any]) -> Keeper:
         ranks.close_door()
-        keeper = JobKeeper(link.control, told, ranks)
+        keeper = JobKeeper(link.control, setup, ranks)
         with (keeper.run / "hosts" / f"{keeper.name}.log").open("ab") as log:
             os.dup2(log.fileno(), sys.stderr.fileno())
         return keeper
 
-    serve(link.control, _Opening(link.control, ranks), make)
+    serve(link.control, _Handshake(link.control, ranks), make)
     return _verdict(link.control)
 
 
@@ -309,7 +309,7 @@ def main(descriptor: int, path: Path) -> int:
         path: of the file by which the hosts of the job meet.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the ranks are told, and tell
+        signal.signal(number, signal.SIG_IGN)  # the ranks get them, and report them
     ranks = Ranks(socket.socket(fileno=descriptor))
     try:
         code = _keep(meeting.join(path, socket.gethostname()), ranks)
@@ -323,7 +323,7 @@ def main(descriptor: int, path: Path) -> int:
     except WilkinsError as error:
         print(f"wilkins: error: {error}", file=sys.stderr, flush=True)
         code = error.exit_code
-    ranks.tell_all(leave=code)
+    ranks.send_all(leave=code)
     return 0
 
 

@@ -19,41 +19,41 @@ from wilkins.launch.options import RunOptions
 from wilkins.launch.programs import environment as env
 from wilkins.plan.placing import as_launched
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import Part
+from wilkins.plan.split import HostPart
 from wilkins.terminal.reporting import report
 from wilkins.values import asdict, replace
 
 _OF_TASKS = ("ports", "libraries")
-"""What keepers are told of tasks: each of its own."""
+"""Values by task: each keeper gets those of its own tasks."""
 
 
 class JobHead(Head):
     """The head of a job's run."""
 
     def __init__(self, hosts: Sequence[Joined], more: dict[str, Any], plan: Plan, *rest: Any) -> None:
-        """`hosts`: in the order of the plan's; `more`: what all keepers are told besides."""
+        """`hosts`: in the order of the plan's; `more`: values for all keepers."""
         self._joined = hosts
         self._more = more
         self._begun = {task.index for task in plan.tasks if env.joins_world(task)}
         self._done: dict[int, list[bool]] = {}
         super().__init__(plan, *rest)
 
-    def more(self, part: Part) -> dict[str, Any]:
+    def more(self, part: HostPart) -> dict[str, Any]:
         here = {str(task) for task in part.tasks}
         of_tasks = {name: self._more[name] for name in _OF_TASKS}
         return {**self._more, **{name: {task: of[task] for task in here & of.keys()} for name, of in of_tasks.items()}}
 
-    def start(self, part: Part) -> Host:
+    def start(self, part: HostPart) -> Host:
         joined = self._joined[part.host]
         name = self.plan.hosts[part.host].name
         (self.records.path / "hosts" / f"{name}.log").touch()
         return Host(part, name, joined.address, None, joined.link.control, time.monotonic())
 
-    def heed(self, host: Host, message: dict[str, Any]) -> None:
+    def handle(self, host: Host, message: dict[str, Any]) -> None:
         if "done" in message:
             self._note_done(message["done"], clean=message["clean"])
         else:
-            super().heed(host, message)
+            super().handle(host, message)
 
     def _note_done(self, task: int, *, clean: bool) -> None:
         """The first programs of all ranks of a task on a host have ended: when all hosts say so, the task's has."""
@@ -63,12 +63,12 @@ class JobHead(Head):
             return
         for host in self.hosts:
             if task in host.part.tasks and not host.over:
-                self.tell(host, over=task, clean=all(done))
+                self.send(host, over=task, clean=all(done))
         self._begun.discard(task)
-        if not self._begun:  # now ranks that stand in for programs without MPI may wait in MPI_Finalize, too
+        if not self._begun:  # now idle ranks may wait in MPI_Finalize, too
             for host in self.hosts:
                 if not host.over:
-                    self.tell(host, finalize=1)
+                    self.send(host, finalize=1)
 
 
 def lead(path: Path, options: RunOptions, make: Planner, here: Rank, where: Path) -> int:
@@ -94,7 +94,7 @@ def lead(path: Path, options: RunOptions, make: Planner, here: Rank, where: Path
         code = report(error)
     finally:
         for joined in hosts:
-            _tell_verdict(joined, code)
+            _send_verdict(joined, code)
     return code
 
 
@@ -117,7 +117,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _tell_verdict(joined: Joined, code: int) -> None:
+def _send_verdict(joined: Joined, code: int) -> None:
     try:
         joined.link.control.send(leave=code)
     except (OSError, ValueError):  # it is gone

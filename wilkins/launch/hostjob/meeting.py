@@ -115,7 +115,7 @@ class Meeting:
                             if joined := self._let_in(taken):
                                 selector.register(joined.link.socket, selectors.EVENT_READ, joined)
                     else:
-                        come.update(_told_ranks(key.data))
+                        come.update(_received_ranks(key.data))
 
     def _let_in(self, taken: socket.socket) -> Joined | None:
         link = Link(taken, waits=False)
@@ -134,7 +134,7 @@ class Meeting:
         self._path.unlink(missing_ok=True)
 
 
-def _told_ranks(joined: Joined) -> Iterator[int]:
+def _received_ranks(joined: Joined) -> Iterator[int]:
     try:
         messages = joined.link.messages(0.0)
     except EOFError:

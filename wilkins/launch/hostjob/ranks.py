@@ -1,4 +1,4 @@
-"""The ranks of a job on one host, as its keeper knows them: each is a launcher that is told what to start."""
+"""The ranks of a job on one host, as its keeper knows them: each is a launcher that starts what the keeper sends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Ranks:
     """Connections to the launchers of all ranks here."""
 
     def __init__(self, door: socket.socket) -> None:
-        """`door`: where they come."""
+        """`door`: the socket that they connect to."""
         self._door = door
         self._poll = select.epoll()
         self._poll.register(door, select.EPOLLIN)
@@ -38,11 +38,11 @@ class Ranks:
         self._by_number: dict[int, _Rank] = {}
 
     def fileno(self) -> int:
-        """Readable when one of them has come, said something or left."""
+        """Readable when one of them has connected, sent a message or left."""
         return self._poll.fileno()
 
     def heard(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """What ranks have said: ``{"rank": number}`` of one that comes, ``{"left": 1}`` of one whose launcher ended."""
+        """Messages of ranks: ``{"rank": number}`` of one that comes, ``{"left": 1}`` of one whose launcher ended."""
         for descriptor, _ in self._poll.poll(0):
             if descriptor == self._door.fileno():
                 self._let_in()
@@ -78,16 +78,16 @@ class Ranks:
         self._poll.unregister(self._door)
         self._door.close()
 
-    def tell(self, rank: int, /, **message: Any) -> None:
-        """Say something to one."""
-        self._tell(self._by_number[rank], message)
+    def send(self, rank: int, /, **message: Any) -> None:
+        """Send a message to one."""
+        self._send(self._by_number[rank], message)
 
-    def tell_all(self, **message: Any) -> None:
-        """Say something to all."""
+    def send_all(self, **message: Any) -> None:
+        """Send a message to all."""
         for rank in self._by_number.values():
-            self._tell(rank, message)
+            self._send(rank, message)
 
-    def _tell(self, rank: _Rank, message: dict[str, Any]) -> None:
+    def _send(self, rank: _Rank, message: dict[str, Any]) -> None:
         if rank.left:
             return
         try:

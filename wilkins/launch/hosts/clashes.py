@@ -1,6 +1,6 @@
 """Finds files that ranks on several hosts wrote under one name at one time, from the traces of their hosts.
 
-On one machine the board ends such a run at once. Between hosts nobody sees both, so it is told at the end.
+On one machine the board ends such a run at once. Between hosts nobody sees both, so it is reported at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from wilkins.errors import count_of
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import Part, spans
+from wilkins.plan.split import HostPart, spans
 
 _CREATED, _PUBLISHED = b"create", b"publish"
 
@@ -31,8 +31,8 @@ class _Writing:
     """The error of both times is no larger."""
 
 
-def clashes(plan: Plan, traces: Sequence[tuple[Part, Path]], clocks: Mapping[int, Clock]) -> list[str]:
-    """What to say of such files: a line for each task.
+def clashes(plan: Plan, traces: Sequence[tuple[HostPart, Path]], clocks: Mapping[int, Clock]) -> list[str]:
+    """A message for each task with such files.
 
     Args:
         traces: the parts of hosts, and the files of their traces.
@@ -47,10 +47,10 @@ def clashes(plan: Plan, traces: Sequence[tuple[Part, Path]], clocks: Mapping[int
     for (task, name), writings in written.items():
         if (pair := _at_once(writings)) is not None:
             found[task].append((name, *pair))
-    return [_told(plan, task, files) for task, files in found.items()]
+    return [_message(plan, task, files) for task, files in found.items()]
 
 
-def _writings(plan: Plan, part: Part, path: Path, clock: Clock) -> Iterator[tuple[int, str, _Writing]]:
+def _writings(plan: Plan, part: HostPart, path: Path, clock: Clock) -> Iterator[tuple[int, str, _Writing]]:
     """The files that ranks here wrote, of tasks with others on other hosts, each with the index of its task."""
     first = {
         part.plan.tasks[place].name.encode(): (index, part.first_ranks[place])
@@ -91,7 +91,7 @@ def _at_once(writings: Sequence[_Writing]) -> tuple[_Writing, _Writing] | None:
     return None
 
 
-def _told(plan: Plan, task: int, files: Sequence[tuple[str, _Writing, _Writing]]) -> str:
+def _message(plan: Plan, task: int, files: Sequence[tuple[str, _Writing, _Writing]]) -> str:
     name, one, other = files[0]
     first, second = sorted((one, other), key=lambda writing: writing.rank)
     more = f" ({count_of(len(files) - 1, 'more file')} alike)" if len(files) > 1 else ""

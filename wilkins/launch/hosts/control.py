@@ -1,4 +1,4 @@
-"""What the head and a keeper tell each other: JSON, a line each, over the keeper's standard input and output."""
+"""The messages between the head and a keeper: JSON, a line each, over the keeper's standard input and output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from wilkins.values import plain
 
 BEAT = 1.0
-"""Seconds between signs of life, of both sides."""
+"""Seconds between heartbeats, of both sides."""
 
 PATIENCE = 15.0
 """Seconds of silence after which the other side counts as dead."""
@@ -25,8 +25,8 @@ class Control:
     """One side of a connection."""
 
     def __init__(self, reads: int, writes: int, *, waits: bool) -> None:
-        """`waits`: `send` returns when the other side can have what was said, so that what a program prints does not
-        heap up here; else what finds no room goes with a later message."""
+        """`waits`: `send` blocks until the message is written, so that output of programs does not pile up here. Else
+        the rest of the message goes with a later one."""
         self.reads = reads
         self._writes = writes
         self._waits = waits
@@ -36,10 +36,10 @@ class Control:
         os.set_blocking(writes, False)
 
     def send(self, **message: Any) -> None:
-        """Tell the other side something.
+        """Send a message to the other side.
 
         Raises:
-            OSError: it is not there any more, or has taken nothing for too long.
+            OSError: it is gone, or has read nothing for too long.
         """
         self._unsent += json.dumps(message, default=plain).encode() + b"\n"
         until = time.monotonic() + PATIENCE
@@ -53,7 +53,7 @@ class Control:
                 return
 
     def received(self) -> list[dict[str, Any]] | None:
-        """What has come since the last time; None if the other side has left and all it said was given before."""
+        """The messages since the last call; None if the other side has left and all were returned before."""
         ended = False
         while True:
             try:

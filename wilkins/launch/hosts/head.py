@@ -1,4 +1,4 @@
-"""Directs a run over several hosts: starts a keeper on each, passes on what one must know of another, and reports."""
+"""Directs a run over several hosts: starts a keeper on each, forwards messages between them, and reports the result."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from wilkins.launch.begin import begin_run
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.clocks import compared
 from wilkins.launch.hosts.control import BEAT, PATIENCE, unpacked
-from wilkins.launch.hosts.crossed import crossed, traced
+from wilkins.launch.hosts.crossings import crossings_of, host_trace
 from wilkins.launch.hosts.host import Host, cleaning, end, started
 from wilkins.launch.hosts.merge import ends_of, merged, wrong
-from wilkins.launch.hosts.spoken import spoken
-from wilkins.launch.hosts.told import Account, State
+from wilkins.launch.hosts.relaynames import relay_name_replacer
+from wilkins.launch.hosts.status import HostResult, HostStatus
 from wilkins.launch.options import Ended, RunOptions
 from wilkins.launch.programs.environment import user_environment
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.programs.process import GRACE
 from wilkins.launch.programs.signals import Signals
-from wilkins.launch.records.conclude import Ending, tell_end
+from wilkins.launch.records.conclude import Ending, report_end
 from wilkins.launch.records.rundir import CLOCKS, RunDirectory
-from wilkins.launch.watch import further
+from wilkins.launch.watch import helppages
 from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.stopping import Stop
 from wilkins.launch.watch.stuck import QUIET_FOR
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import Part, parts
+from wilkins.plan.split import HostPart, host_parts
 from wilkins.transport.report_table import Report
 from wilkins.values import asdict, restored
 
@@ -61,7 +61,7 @@ def run(
     Raises:
         WilkinsError: the run could not be set up.
     """
-    found = parts(plan)
+    found = host_parts(plan)
     records = begin_run(plan, options)
     (records.path / "hosts").mkdir()
     names = [*(task.name for task in plan.tasks), *labels]
@@ -81,7 +81,7 @@ class Head:
     """Directs a run whose keepers it starts."""
 
     def __init__(
-        self, plan: Plan, found: Sequence[Part], records: RunDirectory, terminal: Terminal, options: RunOptions
+        self, plan: Plan, found: Sequence[HostPart], records: RunDirectory, terminal: Terminal, options: RunOptions
     ) -> None:
         self.plan = plan
         self.records = records
@@ -91,11 +91,11 @@ class Head:
         self.stopped_at = 0.0
         self.started = time.monotonic()
         self.hosts: list[Host] = []
-        self._still = waits.Stillness()
-        self._spoken = spoken(plan, found)
+        self._still = waits.StuckDetector()
+        self._replace_relay_names = relay_name_replacer(plan, found)
         self._asked: list[Host] = []
         self._asked_for: dict[str, Any] = {}
-        """What they are asked to do one after another, until one of them can."""
+        """The request that they get one after another, until one of them can fulfil it."""
         self._spared: dict[int, set[int]] = defaultdict(set)
         """By entry of the workflow file: instances that have failed, and that the run goes on without."""
         self._explained = False
@@ -108,7 +108,7 @@ class Head:
             self.hosts.append(self.start(part))
         for host in self.hosts:
             self._selector.register(host.control.reads, selectors.EVENT_READ, host)
-            self.tell(
+            self.send(
                 host,
                 run=str(records.path),
                 host=host.part.host,
@@ -119,11 +119,11 @@ class Head:
                 **self.more(host.part),
             )
 
-    def more(self, _part: Part) -> dict[str, Any]:
-        """What a keeper is told besides, first of all."""
+    def more(self, _part: HostPart) -> dict[str, Any]:
+        """Further values in the first message to a keeper."""
         return {}
 
-    def start(self, part: Part) -> Host:
+    def start(self, part: HostPart) -> Host:
         """Have a keeper on a host.
 
         Raises:
@@ -131,14 +131,14 @@ class Head:
         """
         return started(part, self.plan.hosts[part.host].name, self.records.path)
 
-    def tell(self, to: Host, /, **message: Any) -> None:
-        """Say something to a keeper."""
-        with contextlib.suppress(OSError):  # it has left: what it said last is still to be read
+    def send(self, to: Host, /, **message: Any) -> None:
+        """Send a message to a keeper."""
+        with contextlib.suppress(OSError):  # it has left: its last messages are still to be read
             to.control.send(**message)
 
     def run(self) -> Ended:
         """Let all hosts do their parts."""
-        beaten = 0.0
+        last_beat = 0.0
         introduced = False
         with Signals() as signals:
             self._selector.register(signals.reader, selectors.EVENT_READ)
@@ -152,15 +152,15 @@ class Head:
                 if not introduced and self.stop is None and all(host.ready is not None for host in self.hosts):
                     introduced = True
                     self._introduce()
-                if now - beaten >= BEAT:
-                    beaten = now
-                    alone = sorted(waits.alone(self._states()))
-                    with contextlib.suppress(ResourceError):  # said at the end, if it still cannot be written then
+                if now - last_beat >= BEAT:
+                    last_beat = now
+                    alone = sorted(waits.sole_active(self._states()))
+                    with contextlib.suppress(ResourceError):  # reported at the end, if it still cannot be written then
                         self._note_clocks()
                     for host in self.hosts:
                         if not host.over:
                             asks = self._progress.is_wanted(now)
-                            self.tell(host, beat=time.monotonic_ns(), alone=alone, asks=asks)
+                            self.send(host, beat=time.monotonic_ns(), alone=alone, asks=asks)
                 self._check(now, signals, introduced=introduced)
         code = self._conclude()
         failures = [host.ended.failures for host in self.hosts if host.ended is not None]
@@ -178,7 +178,7 @@ class Head:
             for name, where in (host.ready or {}).items()
         }
         for host in self.hosts:
-            self.tell(host, addresses=addresses)
+            self.send(host, addresses=addresses)
 
     def _hear(self, host: Host) -> None:
         messages = host.control.received()
@@ -187,10 +187,10 @@ class Head:
             return
         host.heard = time.monotonic()
         for message in messages:
-            self.heed(host, message)
+            self.handle(host, message)
 
-    def heed(self, host: Host, message: dict[str, Any]) -> None:
-        """Hear what a keeper says."""
+    def handle(self, host: Host, message: dict[str, Any]) -> None:
+        """Handle a message of a keeper."""
         if "echo" in message:
             said, heard, echoed = message["echo"]
             host.clock = compared(host.clock, said, heard, echoed, time.monotonic_ns())
@@ -198,11 +198,11 @@ class Head:
             if not _is_relay(self.plan, message["task"]):
                 self.terminal.lines(message["task"], unpacked(message["lines"]))
         elif "say" in message:
-            self.terminal.say(f"{host.name}: {self._spoken(message['say'])}")
+            self.terminal.say(f"{host.name}: {self._replace_relay_names(message['say'])}")
         elif "helped" in message:
             self._helped(host, did=message["helped"])
         elif "beat" in message:
-            host.state = restored(State, message["beat"])
+            host.state = restored(HostStatus, message["beat"])
             host.report = restored(Report, message["report"]) if message.get("report") else None
             host.steps = message["steps"]
         elif "ready" in message:
@@ -210,33 +210,33 @@ class Head:
         elif "over" in message:
             for other in self.hosts:
                 if other is not host and message["over"] in other.part.tasks and not other.over:
-                    self.tell(other, over=message["over"], clean=message["clean"])
+                    self.send(other, over=message["over"], clean=message["clean"])
         elif "stays" in message:
             host.stays = True
             self._let_leave()
         elif "task_ended" in message:
             for other in self.hosts:
                 if other is not host and not other.over:
-                    self.tell(other, task_ended=message["task_ended"], lost=message["lost"])
+                    self.send(other, task_ended=message["task_ended"], lost=message["lost"])
         elif "may_fail" in message:
-            self.tell(host, spare=message["may_fail"], may_fail=self._may_fail(message["may_fail"]))
+            self.send(host, spare=message["may_fail"], may_fail=self._may_fail(message["may_fail"]))
         elif "stop" in message:
-            reason = f"{host.name}: {self._spoken(message['reason'])}"
+            reason = f"{host.name}: {self._replace_relay_names(message['reason'])}"
             self._end(Stop(message["stop"], reason, message["goes_on"]), said=True)
         elif "failed" in message:
             host.gone = True
-            self._end(Stop(message["code"], f"{host.name}: {self._spoken(message['failed'])}"))
+            self._end(Stop(message["code"], f"{host.name}: {self._replace_relay_names(message['failed'])}"))
         elif "ended" in message:
-            host.ended = restored(Account, message["ended"])
+            host.ended = restored(HostResult, message["ended"])
             host.report = host.ended.report or host.report
             self._let_leave()
 
     def _let_leave(self) -> None:
-        """Where no host has programs any more, nobody reads what some have in memory."""
+        """End the servers of files when no host has programs any more."""
         rest = [host for host in self.hosts if not host.over]
         if all(host.stays for host in rest):
             for host in rest:
-                self.tell(host, done_everywhere=True)
+                self.send(host, done_everywhere=True)
 
     def _may_fail(self, task: int) -> bool:
         """Whether enough instances of an ensemble are left without one that has failed."""
@@ -247,7 +247,7 @@ class Head:
         return True
 
     def _lost(self, host: Host) -> None:
-        """The keeper is gone, or is not heard any more."""
+        """The keeper is gone, or silent for too long."""
         if host.over:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(host.control.reads)
@@ -258,13 +258,15 @@ class Head:
             self._selector.unregister(host.control.reads)
         log = self.records.path / "hosts" / f"{host.name}.log"
         tasks = ", ".join(f"{self.plan.tasks[task].name}{self._after(task)}" for task in host.part.tasks)
-        told = log.read_text(errors="replace").strip().splitlines()[-3:]
+        log_tail = log.read_text(errors="replace").strip().splitlines()[-3:]
         self._end(
-            Stop(1, "\n".join([f"the host {host.name} is lost, with {tasks}; what it said last is in {log}", *told]))
+            Stop(
+                1, "\n".join([f"the host {host.name} is lost, with {tasks}; what it said last is in {log}", *log_tail])
+            )
         )
 
     def _after(self, task: int) -> str:
-        """How far a task had come, as far as its hosts have told."""
+        """The progress of a task, in words, by the last reports of its hosts."""
         of = [dict(zip(host.part.tasks, host.steps, strict=False)) for host in self.hosts]
         steps = max(one.get(task, 0) for one in of)
         return f" (after {count_of(steps, 'step')})" if steps else ""
@@ -278,7 +280,7 @@ class Head:
             self.terminal.say(stop.reason)
         for host in self.hosts:
             if not host.over:
-                self.tell(host, stop=stop.code, reason=stop.reason)
+                self.send(host, stop=stop.code, reason=stop.reason)
 
     def _check(self, now: float, signals: Signals, *, introduced: bool) -> None:
         while signals.received:
@@ -287,7 +289,7 @@ class Head:
         if self.options.timeout is not None and now - self.started >= self.options.timeout:
             states = self._states()
             said = f"the run took longer than --timeout {self.options.timeout:g} s; stopped"
-            self._end(Stop(4, "\n".join([said, *waits.lines(self.plan, states), further.STUCK])))
+            self._end(Stop(4, "\n".join([said, *waits.lines(self.plan, states), helppages.STUCK])))
         for host in self.hosts:
             if host.over:
                 continue
@@ -304,32 +306,32 @@ class Head:
             self._progress.turn(now, self._report, dict)
 
     def _report(self) -> Report | None:
-        """What the boards of all hosts say, where all have told."""
-        told = [(host.part, host.report) for host in self.hosts if host.report is not None]
-        return merged(self.plan, told) if len(told) == len(self.hosts) else None
+        """The merged report of all hosts; None unless all have reported."""
+        reports = [(host.part, host.report) for host in self.hosts if host.report is not None]
+        return merged(self.plan, reports) if len(reports) == len(self.hosts) else None
 
-    def _states(self) -> list[tuple[Part, State]]:
-        """What hosts have told last, of those that go on."""
+    def _states(self) -> list[tuple[HostPart, HostStatus]]:
+        """The last status of each host that goes on."""
         return [(host.part, host.state) for host in self.hosts if not host.over]
 
     def _check_stuck(self, now: float) -> None:
         states = self._states()
         quiet = min((state.still for _, state in states), default=0.0)
         if quiet >= QUIET_FOR and not self._explained and (said := waits.lines(self.plan, states)):
-            self.terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *said, further.STUCK]))
+            self.terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *said, helppages.STUCK]))
         self._explained = quiet >= QUIET_FOR
         verdict = self._still.verdict(states, now)
         if verdict == "stuck":
-            self._end(Stop(4, waits.told(self.plan, states)))
+            self._end(Stop(4, waits.stuck_message(self.plan, states)))
         elif verdict == "does not end":
             self._end(Stop(4, waits.NOT_ENDED))
         elif verdict != "goes on" and not self._asked:
             self._asked = [host for host in self.hosts if not host.over]
             self._asked_for = {"grow": self._still.step} if verdict == "may grow" else {"end_wait": True}
-            self.tell(self._asked[0], **self._asked_for)
+            self.send(self._asked[0], **self._asked_for)
 
     def _helped(self, host: Host, *, did: bool) -> None:
-        """A host says whether it has done what it was asked for; one is enough."""
+        """A host answers whether it could fulfil the request; one host is enough."""
         if not self._asked or host is not self._asked[0]:
             return
         del self._asked[0]
@@ -337,16 +339,16 @@ class Head:
             self._asked = []
             self._still.tried(self._asked_for, did=did)
             for one in self.hosts if did else ():
-                one.state = State()
+                one.state = HostStatus()
         else:
-            self.tell(self._asked[0], **self._asked_for)
+            self.send(self._asked[0], **self._asked_for)
 
     def _conclude(self) -> int:
         self._progress.end()
         self._note_clocks()
-        told = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended.report]
+        results = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended.report]
         codes = [host.ended.code for host in self.hosts if host.ended is not None]
-        reports = [(part, account.report) for part, account in told if account.report]
+        reports = [(part, account.report) for part, account in results if account.report]
         report = merged(self.plan, reports)
         self._join_logs()
         if self.stop is None and (said := [*wrong(self.plan, reports, report), *self._clashes()]):
@@ -354,19 +356,19 @@ class Head:
         ending = Ending(
             self.plan,
             report,
-            ends_of(self.plan, told),
+            ends_of(self.plan, results),
             self.stop,
             self.stop.code if self.stop else max(codes, default=1),
             time.monotonic() - self.started,
-            datasets=[] if self.stop else [line for _, account in told for line in account.datasets],
-            crossings=crossed(self.plan, told),
+            datasets=[] if self.stop else [line for _, account in results for line in account.datasets],
+            crossings=crossings_of(self.plan, results),
             traces=[
-                traced(self.plan, host.part, RunDirectory(self.records.path / "hosts" / host.name).trace)
+                host_trace(self.plan, host.part, RunDirectory(self.records.path / "hosts" / host.name).trace)
                 for host in self.hosts
             ],
             lost={host.name for host in self.hosts if host.gone},
         )
-        return tell_end(ending, self.records, self.terminal, strict=self.options.strict)
+        return report_end(ending, self.records, self.terminal, strict=self.options.strict)
 
     def _clashes(self) -> list[str]:
         """Files that ranks on several hosts wrote at one time."""
@@ -383,11 +385,11 @@ class Head:
             self.records.write_json(CLOCKS, clocks)
 
     def _join_logs(self) -> None:
-        """What the layer has said on all hosts, as it stands for one."""
+        """Append the layer's logs of all hosts to the log of the run."""
         for host in self.hosts:
             log = self.records.path / "hosts" / host.name / self.records.layer_log.name
             with contextlib.suppress(OSError), self.records.layer_log.open("ab") as whole:
-                whole.write(os.fsencode(self._spoken(os.fsdecode(log.read_bytes()))))
+                whole.write(os.fsencode(self._replace_relay_names(os.fsdecode(log.read_bytes()))))
 
     def close(self) -> None:
         """End what is left of the connections, and clean up on hosts whose keepers are lost, if they can be reached."""

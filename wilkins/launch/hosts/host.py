@@ -12,9 +12,9 @@ from pathlib import Path
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.control import Control
-from wilkins.launch.hosts.reach import address, remote
-from wilkins.launch.hosts.told import Account, State
-from wilkins.plan.split import Part
+from wilkins.launch.hosts.remote import address, remote_command
+from wilkins.launch.hosts.status import HostResult, HostStatus
+from wilkins.plan.split import HostPart
 from wilkins.transport.report_table import Report
 from wilkins.values import dataclass, field
 
@@ -23,7 +23,7 @@ from wilkins.values import dataclass, field
 class Host:
     """What the head knows of one host."""
 
-    part: Part
+    part: HostPart
     name: str
     address: str
     """By which other hosts reach it."""
@@ -33,7 +33,7 @@ class Host:
     heard: float
     ready: dict[str, str] | None = None
     """Where its relays and servers of files listen, once it has said so; without an address: at all of the host's."""
-    state: State = State()
+    state: HostStatus = HostStatus()
     steps: list[int] = field(default_factory=list)
     """By task of the part: how many it had when the host was heard last."""
     report: Report | None = None
@@ -41,7 +41,7 @@ class Host:
     clock: Clock | None = None
     stays: bool = False
     """Its programs have ended, and others may yet read what is in its memory."""
-    ended: Account | None = None
+    ended: HostResult | None = None
     gone: bool = False
 
     @property
@@ -55,7 +55,7 @@ class Host:
             self.process.kill()
 
 
-def started(part: Part, name: str, run: Path) -> Host:
+def started(part: HostPart, name: str, run: Path) -> Host:
     """A host on which a keeper was started.
 
     Args:
@@ -65,7 +65,7 @@ def started(part: Part, name: str, run: Path) -> Host:
     Raises:
         ResourceError: what starts it cannot be started.
     """
-    words = remote(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"])
+    words = remote_command(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"])
     with (run / "hosts" / f"{name}.log").open("ab") as log:
         try:
             process = subprocess.Popen(
@@ -88,7 +88,7 @@ def cleaning(lost: Sequence[str], run: Path) -> Iterator[subprocess.Popen[bytes]
     for name in lost:
         with contextlib.suppress(OSError):  # there may be no ssh where something else has started the keepers
             yield subprocess.Popen(
-                remote(name, [sys.executable, "-m", "wilkins.launch.hosts.lost", str(run), name]),
+                remote_command(name, [sys.executable, "-m", "wilkins.launch.hosts.cleanup", str(run), name]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

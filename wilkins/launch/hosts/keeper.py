@@ -17,13 +17,13 @@ from typing import Any
 from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.begin import brief, make_folders
-from wilkins.launch.hosts.asks import Asks
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
-from wilkins.launch.hosts.elsewhere import Elsewhere
-from wilkins.launch.hosts.opening import Opening, Refused
+from wilkins.launch.hosts.dependencies import HostDependencies
+from wilkins.launch.hosts.handshake import Handshake, Refused
+from wilkins.launch.hosts.hostpolls import HostPolls
 from wilkins.launch.hosts.relays import Relays
 from wilkins.launch.hosts.span import Spanning
-from wilkins.launch.hosts.told import Account, State
+from wilkins.launch.hosts.status import HostResult, HostStatus
 from wilkins.launch.options import going_back
 from wilkins.launch.programs.guard import Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal
@@ -33,13 +33,13 @@ from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import old_names
 from wilkins.launch.watch.boardmap import BoardPorts, create_board
 from wilkins.launch.watch.decide import Exit
-from wilkins.launch.watch.saidonce import last_report
+from wilkins.launch.watch.notices import last_report
 from wilkins.launch.watch.stopping import Stop
 from wilkins.launch.watch.supervise import Supervisor, WholeRun
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import Part, parts
+from wilkins.plan.split import HostPart, host_parts
 from wilkins.transport import door
 from wilkins.transport.board import Board, BoardHeldError, sweep
 from wilkins.transport.report_table import Report
@@ -48,7 +48,7 @@ _SEES_WITHIN = 20.0
 """Seconds within which a file that another host has written must be seen."""
 
 
-class _Told(Terminal):
+class _RemoteTerminal(Terminal):
     """A terminal at the head's end."""
 
     def __init__(self, control: Control) -> None:
@@ -81,7 +81,7 @@ class _Start(Start):
 
 
 class _Ends(Ends):
-    """Tells other hosts, too, when the job of a task ends that has ranks there."""
+    """Reports the end of a task's job also to other hosts that have ranks of it."""
 
     def __init__(self, board: Board, spanning: Spanning, control: Control) -> None:
         super().__init__(board)
@@ -95,24 +95,24 @@ class _Ends(Ends):
 class Keeper:
     """One host's launcher."""
 
-    def __init__(self, control: Control, told: dict[str, Any]) -> None:
-        """`told`: the head's first message: the run's directory, the host's number, the key.
+    def __init__(self, control: Control, setup: dict[str, Any]) -> None:
+        """`setup`: the head's first message: the run's directory, the host's number, the key.
 
         Raises:
             ResourceError: this host does not see the run's directory, or cannot set up its part.
         """
         self._control = control
-        self._heard = self._beaten = 0.0
+        self._heard = self._last_beat = 0.0
         self._began = time.monotonic()
-        self._asked = False
-        """By the head: how far all is."""
+        self._wants_report = False
+        """Whether the head has asked for a report."""
         self._beat: tuple[int, int] | None = None
         self._stop_asked = False
         self._done_everywhere = False
         """All hosts have done their parts."""
-        self.run = Path(told["run"])
+        self.run = Path(setup["run"])
         plan = self._plan = planfile.loads(_seen(self.run / "plan.json"))
-        self.part: Part = next(part for part in parts(plan) if part.host == told["host"])
+        self.part: HostPart = next(part for part in host_parts(plan) if part.host == setup["host"])
         self.name = plan.hosts[self.part.host].name
         self._own = len(self.part.tasks)
         """Tasks, of which relays are none."""
@@ -121,13 +121,13 @@ class Keeper:
             self.records.make_kept()
         self._of_run = RunDirectory(self.run)
         self._of_run.hold()
-        self._key = told["key"]
+        self._key = setup["key"]
         self._relays = Relays(plan, self.part)
-        self._go_back = told["go_back"]
+        self._go_back = setup["go_back"]
         self._spanning = self.make_spanning(plan)
         shared = [task.index for task in self.part.plan.tasks if self._spanning.starts(task)]
-        self._asks = Asks(plan, self.part, shared)
-        self._elsewhere = Elsewhere(plan, self.part, control)
+        self._polls = HostPolls(plan, self.part, shared)
+        self._dependencies = HostDependencies(plan, self.part, control)
         self._supervisor: Supervisor | None = None
 
     def make_spanning(self, plan: Plan) -> Spanning:
@@ -139,14 +139,14 @@ class Keeper:
         return self._relays.addresses() | self._spanning.addresses()
 
     def keep(self, addresses: dict[str, str], after: list[dict[str, Any]]) -> None:
-        """Run the host's part to its end, and tell what became of it.
+        """Run the host's part to its end, and report the result.
 
         Args:
             addresses: of receivers, by relay.
-            after: what the head said after these.
+            after: the later messages of the head.
         """
         plan = self.part.plan
-        terminal = _Told(self._control)
+        terminal = _RemoteTerminal(self._control)
         sweep()
         make_folders(plan)
         with Guard() as guard:
@@ -155,7 +155,7 @@ class Keeper:
             board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
             try:
                 door.write_key(board.path, self._key)
-                brief(board, plan, self.run, self._elsewhere.all_here)
+                brief(board, plan, self.run, self._dependencies.all_here)
                 crew = self._crew(board, guard.token, addresses, terminal)
                 self._board = board
                 self._supervisor = Supervisor(
@@ -163,19 +163,19 @@ class Keeper:
                     board,
                     terminal,
                     whole=WholeRun(),
-                    on_stop=self._tell_stop,
-                    hints=lambda report: [*old_names(plan, report), *self._asks.told(report)],
-                    polls=self._asks.polls,
+                    on_stop=self._report_stop,
+                    hints=lambda report: [*old_names(plan, report), *self._polls.messages(report)],
+                    polls=self._polls.polls,
                     inbox=self,
                     family=self._spanning.family,
-                    others=self._elsewhere,
+                    dependencies=self._dependencies,
                     # The head goes on by itself with a run that has to go back, but for a job.
                     can_resume=can_resume and plan.launch == "alone",
                 )
                 self._heard = time.monotonic()
-                self._heed(after)
+                self._handle(after)
                 code = self._supervisor.run(self._tick)
-                self._elsewhere.tell(crew)
+                self._dependencies.report_ended(crew)
                 self._account(board, crew, code, terminal)
             finally:
                 self._spanning.end()
@@ -201,17 +201,17 @@ class Keeper:
         return Log(task.name, path, terminal, spare=self._spanning.prints_elsewhere(task))
 
     def _account(self, board: Board, crew: Sequence[TaskRun], code: int, terminal: Terminal) -> None:
-        """Tell the head what became of this host's part, as soon as nobody needs it any more."""
+        """Report the result of this host's part to the head, as soon as nobody needs the part any more."""
         report: Report | None = None
         try:
             report = last_report(board)
         except BoardHeldError as error:
             terminal.say(f"there is no account of {self.name}: {error}")
         self._stay()
-        self._spanning.end()  # before the head believes that all is over here
+        self._spanning.end()  # before the head learns that this host has ended
         self._control.send(
             **self._echo(),
-            ended=Account(
+            ended=HostResult(
                 code,
                 report,
                 () if report is None else tuple(missing_datasets(self.part.plan, board)),
@@ -235,24 +235,24 @@ class Keeper:
 
     def _records(self, task: TaskPlan) -> RunDirectory:
         """Where the log of a task goes: a program's among those of the run."""
-        stands_in = task.is_part and not self._spanning.leads(task.index)
-        return self.records if task.is_relay or stands_in else self._of_run
+        is_placeholder = task.is_part and not self._spanning.leads(task.index)
+        return self.records if task.is_relay or is_placeholder else self._of_run
 
     def fileno(self) -> int:
-        """Readable when the head has said something."""
+        """Readable when the head has sent a message."""
         return self._control.reads
 
     def notice(self) -> bool:
-        """Hear what the head has said; False: it has left."""
+        """Handle the messages of the head; False: it has left."""
         messages = self._control.received()
         if messages is None:
             self._stop_alone("the head of the run is gone")
             return False
         self._heard = time.monotonic()
-        self._heed(messages)
+        self._handle(messages)
         return True
 
-    def _heed(self, messages: list[dict[str, Any]]) -> None:
+    def _handle(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
             if "stop" in message:
                 self._stop(Stop(message["stop"], message["reason"]))
@@ -261,23 +261,23 @@ class Keeper:
             elif "over" in message:
                 self._spanning.over(message["over"], clean=message["clean"])
             elif "beat" in message:
-                self._asked = message["asks"]
+                self._wants_report = message["asks"]
                 self._beat = (message["beat"], time.monotonic_ns())
-                self._asks.alone = set(message["alone"])
+                self._polls.only_active = set(message["alone"])
             elif "task_ended" in message or "spare" in message:
-                self._elsewhere.heed(message)
+                self._dependencies.handle(message)
             elif "grow" in message:
                 self._control.send(helped=self._help(self._board.grow, message["grow"]))
             elif "end_wait" in message:
                 self._control.send(helped=self._help(self._board.end_wait, 1))
 
     def _echo(self) -> dict[str, Any]:
-        """When the head has said its last sign of life, and when that was heard and is answered here."""
+        """The time of the head's last heartbeat, and when it was received and answered here."""
         beat, self._beat = self._beat, None
         return {} if beat is None else {"echo": [*beat, time.monotonic_ns()]}
 
     def _help(self, what: Callable[[], bool], times: int) -> bool:
-        """Do what may help a run in which nothing moves; whether it did."""
+        """Try what may help a run without progress; whether it changed anything."""
         try:
             return sum(what() for _ in range(times)) > 0
         except BoardHeldError:
@@ -289,7 +289,7 @@ class Keeper:
             self._supervisor.join_stop(stop)
 
     def _stop_alone(self, reason: str) -> None:
-        """End all without the head, and say so where somebody may look who asks what became of this host."""
+        """End all without the head, and record that in the host's log."""
         if self._stop_asked:
             return
         tasks = ", ".join(f"{self.part.plan.tasks[place].name}{self._after(place)}" for place in range(self._own))
@@ -297,40 +297,40 @@ class Keeper:
             log.write(f"{time.time():.6f} the keeper of {self.name}: error: {reason}; it ends {tasks}\n")
         self._stop(Stop(1, reason))
 
-    def _tell_stop(self, stop: Stop) -> None:
+    def _report_stop(self, stop: Stop) -> None:
         self._control.send(stop=stop.code, reason=stop.reason, goes_on=stop.goes_on)
 
     def _tick(self) -> float | None:
-        """Give a sign of life, with what the head needs to know whether anything can go on."""
+        """Send a heartbeat, with the status by which the head decides whether the run can go on."""
         now = time.monotonic()
         if now - self._heard > PATIENCE:
             self._stop_alone(f"nothing was heard of the head for {PATIENCE:g} s")
-        if now - self._beaten >= BEAT:
-            self._beaten = now
+        if now - self._last_beat >= BEAT:
+            self._last_beat = now
             self._control.send(beat=self._state(), steps=self._steps(), report=self._report(), **self._echo())
         if (ended := self._spanning.ended_server()) and self._supervisor is not None:
             self._supervisor.stop(1, self._not_served(*ended))
             self._stop_asked = True
         if self._supervisor is not None:
-            self._elsewhere.tell(self._supervisor.crew)
+            self._dependencies.report_ended(self._supervisor.crew)
         return None
 
     def _report(self) -> Report | None:
-        """What the board says, if the head wants to know how far all is."""
+        """The report of the board, if the head has asked for it."""
         with contextlib.suppress(BoardHeldError):
-            return self._board.report() if self._asked else None
+            return self._board.report() if self._wants_report else None
         return None
 
-    def _state(self) -> State:
+    def _state(self) -> HostStatus:
         still = min(self._board.still_s(), time.monotonic() - self._began)
         if still < BEAT:
-            return State(still)
+            return HostStatus(still)
         try:
             report = self._board.report(threads=True)
         except BoardHeldError:
-            return State()
+            return HostStatus()
         comes = self._supervisor is not None and any(run.comes_again for run in self._supervisor.crew)
-        return State(still, report, tuple(self._relays.over()), comes)
+        return HostStatus(still, report, tuple(self._relays.over()), comes)
 
     def _not_served(self, place: int, end: Exit) -> str:
         """The server of a task's files has ended."""
@@ -338,12 +338,12 @@ class Keeper:
         return f"the process that serves {what} failed{self._after(place)}: {end}"
 
     def _after(self, place: int) -> str:
-        """How far a task had come. A part of a task counts no steps that are published on another host."""
+        """The progress of a task, in words. Of a task on several hosts, only steps published on this one count."""
         steps = self._steps()[place : place + 1]
         return f" after {count_of(steps[0], 'step')}" if any(steps) else ""
 
     def _steps(self) -> list[int]:
-        """How many steps each of the host's own tasks has had, or given."""
+        """How many steps each of the host's own tasks has read or published."""
         crew = self._supervisor.crew if self._supervisor is not None else []
         try:
             return [run.steps() for run in crew[: self._own]]
@@ -374,7 +374,7 @@ def _seen(path: Path) -> str:
         time.sleep(0.1)
 
 
-def serve(control: Control, opening: Opening, make: Callable[[dict[str, Any]], Keeper]) -> int:
+def serve(control: Control, handshake: Handshake, make: Callable[[dict[str, Any]], Keeper]) -> int:
     """Do this host's part of a run; the exit code.
 
     Args:
@@ -386,12 +386,12 @@ def serve(control: Control, opening: Opening, make: Callable[[dict[str, Any]], K
         OSError: it has left.
     """
     try:
-        told = opening.wait("run")
-        os.environ.update(told["environment"])
-        os.chdir(told["folder"])
-        keeper = make(told)
+        setup = handshake.wait("run")
+        os.environ.update(setup["environment"])
+        os.chdir(setup["folder"])
+        keeper = make(setup)
         control.send(ready=keeper.addresses())
-        keeper.keep(opening.wait("addresses")["addresses"], opening.rest)
+        keeper.keep(handshake.wait("addresses")["addresses"], handshake.rest)
     except Refused:
         raise
     except WilkinsError as error:
@@ -402,11 +402,11 @@ def serve(control: Control, opening: Opening, make: Callable[[dict[str, Any]], K
 
 def main() -> int:
     """Serve the head."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the head is asked, and asks in turn
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the head gets it, and stops this host
     control = Control(sys.stdin.fileno(), os.dup(sys.stdout.fileno()), waits=True)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        return serve(control, Opening(control), partial(Keeper, control))
+        return serve(control, Handshake(control), partial(Keeper, control))
     except (BrokenPipeError, TimeoutError, EOFError):
         return 1
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wilkins.launch.hosts.told import Account
+from wilkins.launch.hosts.status import HostResult
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
-from wilkins.plan.split import Part, Way, leads, spans
+from wilkins.plan.split import HostPart, Route, lead_host, spans
 from wilkins.schema.patterns import is_wild
 from wilkins.transport.report_table import ChannelFacts, PortFacts, Report, TaskFacts, Whom
 from wilkins.values import dataclass, fields, replace
@@ -18,11 +18,11 @@ _SUMMED = ("skipped", "dropped", "let_go")
 _SPENT = ("waiting_s", "moving_s")
 
 
-def merged(plan: Plan, told: Sequence[tuple[Part, Report]]) -> Report:
+def merged(plan: Plan, reports: Sequence[tuple[HostPart, Report]]) -> Report:
     """The report of a plan's tasks, from those of its hosts."""
     found: list[list[TaskFacts]] = [[] for _ in plan.tasks]
     ports: dict[int, list[PortFacts]] = {}
-    for part, report in told:
+    for part, report in reports:
         board = BoardPorts(part.plan)
         for place, index in enumerate(part.tasks):
             found[index].append(_task(plan, part, board, report.tasks[place], part.first_ranks[place]))
@@ -31,7 +31,7 @@ def merged(plan: Plan, told: Sequence[tuple[Part, Report]]) -> Report:
             if at is not None:
                 port = replace(report.ports[at], task=part.tasks[report.ports[at].task])
                 ports.setdefault(index, []).append(port)
-    pieces = _pieces(told)
+    pieces = _pieces(reports)
     tasks = [_joined(task.name, task.nprocs, some) for task, some in zip(plan.tasks, found, strict=True)]
     board = BoardPorts(plan)
     known = {port.index: at for port in plan.ports if (at := board.index_of(port)) is not None}
@@ -49,18 +49,20 @@ def merged(plan: Plan, told: Sequence[tuple[Part, Report]]) -> Report:
             for place, port in enumerate(joined)
         ),
         tuple(channels),
-        sum(report.memory_bytes for _, report in told),
-        max((report.memory_peak_bytes for _, report in told), default=0),
-        any(report.trace_stopped for _, report in told),
+        sum(report.memory_bytes for _, report in reports),
+        max((report.memory_peak_bytes for _, report in reports), default=0),
+        any(report.trace_stopped for _, report in reports),
     )
 
 
-def ends_of(plan: Plan, told: Sequence[tuple[Part, Account]]) -> list[TaskEnd]:
-    """How a plan's tasks have ended, by what the keepers of its hosts told."""
+def ends_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> list[TaskEnd]:
+    """How a plan's tasks have ended, by the results of its hosts."""
     ends = [TaskEnd(0, "stopped", "", 0.0)] * len(plan.tasks)
-    for part, account in told:
+    for part, account in results:
         for place, end in zip(part.tasks, account.ends, strict=False):
-            if ends[place].outcome != "failed" and (leads(plan.tasks[place]) == part.host or end.outcome == "failed"):
+            if ends[place].outcome != "failed" and (
+                lead_host(plan.tasks[place]) == part.host or end.outcome == "failed"
+            ):
                 ends[place] = end
     return ends
 
@@ -69,16 +71,16 @@ def ends_of(plan: Plan, told: Sequence[tuple[Part, Account]]) -> list[TaskEnd]:
 class _Piece:
     """What a host says of a way of a channel's steps."""
 
-    way: Way
+    way: Route
     facts: ChannelFacts
     came: int
     """Steps of its out-port there."""
 
 
-def _pieces(told: Sequence[tuple[Part, Report]]) -> dict[int, list[_Piece]]:
+def _pieces(reports: Sequence[tuple[HostPart, Report]]) -> dict[int, list[_Piece]]:
     """By channel of the plan for all hosts: what each host says of the ways of its steps."""
     pieces: dict[int, list[_Piece]] = {}
-    for part, report in told:
+    for part, report in reports:
         board = BoardPorts(part.plan)
         records = dict(zip(map(id, board.planned_channels(part.plan)), report.channels, strict=True))
         for channel, way in zip(part.plan.channels, part.channels, strict=True):
@@ -88,8 +90,8 @@ def _pieces(told: Sequence[tuple[Part, Report]]) -> dict[int, list[_Piece]]:
     return pieces
 
 
-def wrong(plan: Plan, told: Sequence[tuple[Part, Report]], report: Report) -> list[str]:
-    """What no host alone can see of tasks with ranks on several ones, at the end of a run that went well.
+def wrong(plan: Plan, reports: Sequence[tuple[HostPart, Report]], report: Report) -> list[str]:
+    """Messages about tasks with ranks on several hosts, for problems that no host alone can detect.
 
     Args:
         report: what `merged` makes of it.
@@ -107,7 +109,7 @@ def wrong(plan: Plan, told: Sequence[tuple[Part, Report]], report: Report) -> li
                 "compare the pattern with the names of the files that its program opens"
             )
     written: dict[int, set[int]] = {}
-    for place, pieces in _pieces(told).items():
+    for place, pieces in _pieces(reports).items():
         inport = plan.channels[place].inport
         written.setdefault(inport, set()).update(one.way.writes for one in pieces if one.facts.published)
     for inport, hosts in written.items():
@@ -118,12 +120,12 @@ def wrong(plan: Plan, told: Sequence[tuple[Part, Report]], report: Report) -> li
             said.append(
                 f"{port.origin}: {task.name}: its ranks on different hosts may have read the steps of {port.called!r} "
                 f"in different orders, since they were written on several hosts, too ({names}); give the files names "
-                "that tell them apart, or give the task `placement: [HOST]`"
+                "that differ by host, or give the task `placement: [HOST]`"
             )
     return said
 
 
-def _task(plan: Plan, part: Part, board: BoardPorts, task: TaskFacts, first: int) -> TaskFacts:
+def _task(plan: Plan, part: HostPart, board: BoardPorts, task: TaskFacts, first: int) -> TaskFacts:
     """What a host's board says of a task of its own, in numbers of the plan for all hosts."""
     whole = BoardPorts(plan)
     ports = {
@@ -175,7 +177,7 @@ def _one_port(port: PortPlan, found: Sequence[PortFacts]) -> PortFacts:
     return PortFacts(**one)
 
 
-def _on(plan: Plan, part: Part, whom: Whom) -> list[Whom]:
+def _on(plan: Plan, part: HostPart, whom: Whom) -> list[Whom]:
     """Whom a rank waits for; in the place of a relay, those at its other end."""
     if whom.task < len(part.tasks):
         before = part.first_ranks[whom.task]

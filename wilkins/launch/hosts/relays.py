@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import Part
+from wilkins.plan.split import HostPart
 from wilkins.transport import relay, relay_messages
 from wilkins.transport.listening import address_in, listen
 
@@ -14,7 +14,7 @@ from wilkins.transport.listening import address_in, listen
 class Relays:
     """Senders and receivers, which are tasks of the host's part of the plan."""
 
-    def __init__(self, plan: Plan, part: Part) -> None:
+    def __init__(self, plan: Plan, part: HostPart) -> None:
         self._plan = plan
         self._part = part
         self._doors = {task: listen(plan.hosts[part.host].name) for task, _ in part.receivers}

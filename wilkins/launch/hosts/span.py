@@ -1,8 +1,8 @@
-"""Starts tasks whose ranks are on several hosts: one MPI job of them all, each rank with what its host's keeper says.
+"""Starts tasks whose ranks are on several hosts: one MPI job of them all, each rank with its host's variables.
 
-The keeper of the host of rank 0 starts the job. Every keeper writes into a file which variables the ranks on its host
-get, for which a shell waits in the place of each rank. On the other hosts a small process stands in for the program,
-until the job has ended.
+The keeper of the host of rank 0 starts the job. Every keeper writes a file with the variables of the ranks on its
+host, and a shell in the place of each rank waits for the file. On the other hosts a placeholder process runs until the
+job has ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wilkins.errors import ResourceError
-from wilkins.launch.hosts import reach
+from wilkins.launch.hosts import remote
 from wilkins.launch.hosts.control import Control
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
@@ -27,14 +27,14 @@ from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit
 from wilkins.plan.mpi import launcher_family
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import Part, leads, ranks_on, spans
+from wilkins.plan.split import HostPart, lead_host, ranks_on, spans
 from wilkins.transport import far_files
 from wilkins.transport.board import Board
 from wilkins.transport.listening import address_in, listen
 
-STAND_IN = ("/bin/sh", "-c", "read -r code && case $code in -*) kill $code $$ ;; *) exit $code ;; esac")
-"""The program on a host that does not start the job. Its standard input brings the code with which it ends, or less
-than 0, the signal."""
+PLACEHOLDER = ("/bin/sh", "-c", "read -r code && case $code in -*) kill $code $$ ;; *) exit $code ;; esac")
+"""The command of a placeholder: the task's program on a host that does not start the job. It reads its exit code from
+standard input, or a negative number, the signal that ends it."""
 
 _JOIN = """
 tries=0
@@ -46,16 +46,16 @@ done
 . "$0"
 exec "$@"
 """
-"""Takes over what a keeper says, once it does, and becomes the program."""
+"""Waits for the file of the keeper, takes its variables, and becomes the program."""
 
 
 def settings_path(run: Path, host: str, task: TaskPlan) -> Path:
-    """Where the keeper of a host says what the ranks of a task there get."""
+    """The file with the variables of the ranks of a task on a host."""
     return run / "hosts" / host / f"{task.name}.sh"
 
 
 def write_settings(path: Path, variables: Mapping[str, str], folder: Path) -> None:
-    """Tell the ranks of a task on this host their variables and their folder."""
+    """Write the variables and the folder of the ranks of a task on this host."""
     lines = [f"cd {shlex.quote(str(folder))} || exit 1"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items() if name.isidentifier()]
     hidden = path.with_suffix(".new")
@@ -64,11 +64,10 @@ def write_settings(path: Path, variables: Mapping[str, str], folder: Path) -> No
     hidden.rename(path)
 
 
-def write_reach(run: Path, host: str) -> Path:
-    """A program that an mpiexec on a host takes for ssh. It finds programs as this process does, whatever the mpiexec
-    thinks."""
+def write_agent(run: Path, host: str) -> Path:
+    """Write the launch agent: a program that an mpiexec calls in place of ssh. It has the PATH of this process."""
     path = run / "hosts" / host / "reach"
-    words = [sys.executable, "-m", "wilkins.launch.hosts.reach", str(run)]
+    words = [sys.executable, "-m", "wilkins.launch.hosts.remote", str(run)]
     where = shlex.quote(os.environ.get("PATH", os.defpath))
     path.write_text(f'#!/bin/sh\nPATH={where} exec {shlex.join(words)} "$@"\n')
     path.chmod(0o700)
@@ -79,7 +78,7 @@ def mpi_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], a
     """The command that starts all ranks of a task of `plan`.
 
     Raises:
-        ResourceError: it is not known how its mpiexec is told hosts.
+        ResourceError: it is not known how its mpiexec takes hosts.
     """
     family = launcher_family(task.mpiexec[0])
     if family is None:
@@ -120,9 +119,9 @@ def ranks_here(task: TaskPlan, host: int) -> str:
 
 
 class Spanning:
-    """This host's part of tasks that have ranks on several ones."""
+    """This host's share of tasks that have ranks on several hosts."""
 
-    def __init__(self, plan: Plan, part: Part, run: Path) -> None:
+    def __init__(self, plan: Plan, part: HostPart, run: Path) -> None:
         self._plan = plan
         self._part = part
         self._run = run
@@ -130,15 +129,15 @@ class Spanning:
         self.tasks = {place: plan.tasks[whole] for place, whole in enumerate(part.tasks) if spans(plan.tasks[whole])}
         """Those of the plan for all hosts, by task of this host's."""
         self._doors = {place: listen(self._name) for place in self.tasks}
-        self._stands: dict[int, int] = {}
+        self._placeholders: dict[int, int] = {}
         self._clean: dict[int, bool] = {}
         self._settings: list[Path] = []
         self._servers: dict[int, Program] = {}
         """By task."""
 
     def leads(self, place: int) -> bool:
-        """Does this host start the task?"""
-        return leads(self.tasks[place]) == self._part.host
+        """Whether this host starts the task."""
+        return lead_host(self.tasks[place]) == self._part.host
 
     def addresses(self) -> dict[str, str]:
         """The addresses of this host's servers of files, by what all hosts call them."""
@@ -146,7 +145,7 @@ class Spanning:
         return {_service(self.tasks[place], self._part.host): address_in(door) for place, door in doors}
 
     def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
-        """Start the servers, and tell the ranks here what they need to know."""
+        """Start the servers, and write the variables of the ranks here."""
         base = {**env.user_environment(), VARIABLE: token}
         base = {name: value for name, value in base.items() if not name.startswith("SLURM_")}
         for place, task in self.tasks.items():
@@ -169,53 +168,53 @@ class Spanning:
         return env.started_env(task, RunDirectory(self._run).points_path(task.name) if self._plan.can_resume else None)
 
     def hand_out(self, place: int, base: dict[str, str], layer: dict[str, str]) -> None:
-        """Tell the ranks of a task here their variables: those of all programs, and the layer's."""
+        """Write the variables of the ranks of a task here: those of all programs, and the layer's."""
         task = self.tasks[place]
         path = settings_path(self._run, self._name, task)
         write_settings(path, env.merged(base, self.own_variables(task), layer), task.cwd)
         self._settings.append(path)
 
     def prints_elsewhere(self, task: TaskPlan) -> bool:
-        """Is what the task prints not for this host alone to write?"""
+        """Whether other hosts, too, write what the task prints."""
         return task.is_part and not self.leads(task.index)
 
     def starts(self, task: TaskPlan) -> bool:
-        """Is it not for this host alone to start the task's program?"""
+        """Whether the task's program is started by this class, not by the host alone."""
         return task.is_part
 
-    def stand_in(self, task: TaskPlan) -> Program:
-        """Start what stands here for a program that others have started."""
-        reads, self._stands[task.index] = os.pipe()
-        program = process.start(STAND_IN, {}, task.cwd, Path(f"/proc/self/fd/{reads}"))
+    def start_placeholder(self, task: TaskPlan) -> Program:
+        """Start a placeholder for a program that another host has started."""
+        reads, self._placeholders[task.index] = os.pipe()
+        program = process.start(PLACEHOLDER, {}, task.cwd, Path(f"/proc/self/fd/{reads}"))
         os.close(reads)
         return program
 
-    def end_stand_in(self, place: int, code: int) -> None:
-        """Let it end, with an exit code, or by the signal of a negative one."""
-        if (stand := self._stands.pop(place, None)) is not None:
+    def end_placeholder(self, place: int, code: int) -> None:
+        """End the placeholder with an exit code, or by the signal of a negative one."""
+        if (pipe := self._placeholders.pop(place, None)) is not None:
             with contextlib.suppress(BrokenPipeError):  # it was stopped meanwhile
-                os.write(stand, b"%d\n" % code)
-            os.close(stand)
+                os.write(pipe, b"%d\n" % code)
+            os.close(pipe)
 
     def start(self, task: TaskPlan) -> Program:
-        """Start the task's job, or what stands for it here."""
+        """Start the task's job, or its placeholder on this host."""
         whole = self.tasks[task.index]
         if not self.leads(task.index):
-            return self.stand_in(task)
+            return self.start_placeholder(task)
         base = {**env.MPIEXEC_DEFAULTS, **env.user_environment(), **env.started_env(whole, None)}
         host = self._plan.hosts[self._part.host].name
         world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port(), host=host)
-        words = mpi_words(self._plan, whole, self._run, world, write_reach(self._run, self._name))
+        words = mpi_words(self._plan, whole, self._run, world, write_agent(self._run, self._name))
         return process.start(words, base, whole.cwd, whole.stdin)
 
     def over(self, whole: int, *, clean: bool) -> None:
         """The job of a task that another host has started has ended."""
         place = self._part.tasks.index(whole)
         self._clean[place] = clean
-        self.end_stand_in(place, 0)
+        self.end_placeholder(place, 0)
 
     def ended(self, control: Control, place: int, *, clean: bool) -> bool:
-        """A task's program here has ended: tell others that have ranks of it. Was all of it clean?"""
+        """Report the end of a task's program here to hosts that have ranks of it. Whether all of it was clean."""
         if place not in self.tasks:
             return clean
         if not self.leads(place):
@@ -224,21 +223,21 @@ class Spanning:
         return clean
 
     def was_clean(self, place: int) -> bool:
-        """Has what other hosts have started of a task not failed?"""
+        """Whether the job of a task that another host has started has not failed."""
         return self._clean.get(place, True)
 
     def family(self) -> list[int]:
         """The processes of this host's programs, whoever has started them."""
         own = process.descendants(os.getpid())
-        return [*own, *process.members(reach.PART, reach.part_of(self._run, self._name))] if self.tasks else own
+        return [*own, *process.members(remote.MARK, remote.mark_of(self._run, self._name))] if self.tasks else own
 
     @property
     def serves(self) -> bool:
-        """May other hosts want bytes that ranks here have written, also when all programs here have ended?"""
+        """Whether other hosts may still read bytes of ranks here, also when all programs here have ended."""
         return bool(self._servers)
 
     def ended_server(self) -> tuple[int, Exit] | None:
-        """Which server has ended, without which ranks on other hosts wait for ever."""
+        """A server that has ended: without it, ranks on other hosts wait for ever."""
         ended = process.reap(server.pid for server in self._servers.values())
         for place, server in self._servers.items():
             if server.pid in ended:
@@ -246,7 +245,7 @@ class Spanning:
         return None
 
     def end(self) -> None:
-        """Nothing of it stays, also where the mpiexec on another host can no longer end what it has started here."""
+        """End all of it, also what an mpiexec on another host has started here and can no longer end."""
         for path in self._settings:
             path.unlink(missing_ok=True)
         servers = [server.pid for server in self._servers.values()]
@@ -254,7 +253,7 @@ class Spanning:
         process.send(servers, signal.SIGKILL)
         process.reap(servers)
         if self.tasks:
-            end_members(reach.part_of(self._run, self._name), variable=reach.PART, leave_within=GRACE)
+            end_members(remote.mark_of(self._run, self._name), variable=remote.MARK, leave_within=GRACE)
 
 
 def _service(task: TaskPlan, host: int) -> str:

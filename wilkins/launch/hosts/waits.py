@@ -1,4 +1,4 @@
-"""Whether a run over several hosts can still go on: decided from what their keepers tell of waits."""
+"""Whether a run over several hosts can still go on: decided from the waits that their keepers report."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from wilkins.launch.hosts.merge import merged
-from wilkins.launch.hosts.told import State
-from wilkins.launch.watch import explain, further
+from wilkins.launch.hosts.status import HostStatus
+from wilkins.launch.watch import explain, helppages
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import Part
+from wilkins.plan.split import HostPart
 from wilkins.transport.report_table import Report, TaskFacts
 
 _HELPED_AFTER = 1.0
@@ -30,11 +30,11 @@ _MOST_AT_ONCE = 64
 Verdict = Literal["goes on", "may grow", "may end a wait", "stuck", "does not end"]
 
 
-class Stillness:
-    """Follows the states of all hosts.
+class StuckDetector:
+    """Decides from the status of all hosts whether the run is stuck.
 
-    What keepers tell is up to a second old, and not of one moment. So what they tell must hold for some time. What is
-    under way between two hosts keeps both halves of a relay from waiting.
+    Reports of keepers are up to a second old, and not of one moment, so a state must last for some time to count. Data
+    in flight between two hosts keep both halves of a relay from waiting.
 
     Attributes:
         step: how far a queue grows the next time. Each time takes a second or two, so it is twice as far as the last.
@@ -42,41 +42,41 @@ class Stillness:
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self._surely_since: float | None = None
-        self._in_vain: set[str] = set()
-        """What all hosts have been asked to do, and none could."""
+        self._certain_since: float | None = None
+        self._failed_requests: set[str] = set()
+        """Requests that all hosts have got, and none could fulfil."""
         self.step = 1
 
-    def verdict(self, states: Sequence[tuple[Part, State]], now: float) -> Verdict:
+    def verdict(self, states: Sequence[tuple[HostPart, HostStatus]], now: float) -> Verdict:
         """Whether the run can go on by itself, or if a queue grows or a wait ends, or not at all."""
         comes = any(state.comes for _, state in states)  # a program that has failed is started again
-        if not states or comes or not _may_stand(states) or not _relays_wait(states):
-            self._since = self._surely_since = None
-            self._in_vain.clear()
+        if not states or comes or not _may_be_idle(states) or not _relays_wait(states):
+            self._since = self._certain_since = None
+            self._failed_requests.clear()
             return "goes on"
         self._since = now if self._since is None else self._since
-        if not all(_stands(part, state) for part, state in states):
-            self._surely_since = None
-        elif self._surely_since is None:
-            self._surely_since = now
-        surely_s = 0.0 if self._surely_since is None else now - self._surely_since
+        if not all(_is_idle(part, state) for part, state in states):
+            self._certain_since = None
+        elif self._certain_since is None:
+            self._certain_since = now
+        certain_s = 0.0 if self._certain_since is None else now - self._certain_since
         if _all_ended(states):
-            return "does not end" if surely_s >= _ENDS_WITHIN else "goes on"
+            return "does not end" if certain_s >= _ENDS_WITHIN else "goes on"
         unsure = any(_is_unsure(part, state) for part, state in states)
-        if "grow" not in self._in_vain:
+        if "grow" not in self._failed_requests:
             return "may grow" if now - self._since >= _HELPED_AFTER else "goes on"
-        if "end_wait" not in self._in_vain:
-            return "may end a wait" if surely_s >= (_UNSURE_FOR if unsure else _HELPED_AFTER) else "goes on"
-        stuck = surely_s >= _STUCK_AFTER and not unsure and not any(_polls(part, state) for part, state in states)
+        if "end_wait" not in self._failed_requests:
+            return "may end a wait" if certain_s >= (_UNSURE_FOR if unsure else _HELPED_AFTER) else "goes on"
+        stuck = certain_s >= _STUCK_AFTER and not unsure and not any(_polls(part, state) for part, state in states)
         return "stuck" if stuck else "goes on"
 
     def tried(self, asked: Mapping[str, Any], *, did: bool) -> None:
         """All hosts were asked to let a queue grow (``grow``) or a wait end (``end_wait``); `did`: one has."""
         if not did:
-            self._in_vain.update(asked)
+            self._failed_requests.update(asked)
             return
-        self._in_vain.clear()
-        self._since = self._surely_since = None
+        self._failed_requests.clear()
+        self._since = self._certain_since = None
         if "grow" in asked:
             self.step = min(2 * self.step, _MOST_AT_ONCE)
 
@@ -89,14 +89,14 @@ NOT_ENDED = (
 """What is said of a run whose processes do not end."""
 
 
-def told(plan: Plan, states: Sequence[tuple[Part, State]]) -> str:
-    """Who waits for what, in a run that is stuck, and what mends it."""
+def stuck_message(plan: Plan, states: Sequence[tuple[HostPart, HostStatus]]) -> str:
+    """The message about a run that is stuck: which ranks wait for what, and the remedies."""
     report = merged(plan, _known(states))
     said = "the run is stuck and was stopped: all programs on all hosts wait, and no queue can grow"
-    return "\n".join([said, *lines(plan, states), *explain.cures(report), further.STUCK])
+    return "\n".join([said, *lines(plan, states), *explain.cures(report), helppages.STUCK])
 
 
-def alone(states: Sequence[tuple[Part, State]]) -> set[int]:
+def sole_active(states: Sequence[tuple[HostPart, HostStatus]]) -> set[int]:
     """The task of the whole plan, if there is one, for which all others wait, if these have not ended."""
     if not all(state.report for _, state in states) or not _relays_wait(states):
         return set()
@@ -105,7 +105,7 @@ def alone(states: Sequence[tuple[Part, State]]) -> set[int]:
     return moving if len(moving) == 1 else set()
 
 
-def _may_stand(states: Sequence[tuple[Part, State]]) -> bool:
+def _may_be_idle(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
     """Of every task that runs, a rank waits, or asks again and again; others may wait for that one in their MPI.
 
     A longer queue costs no step, so that is enough to let one grow.
@@ -119,22 +119,22 @@ def _may_stand(states: Sequence[tuple[Part, State]]) -> bool:
     return all(idle.values())
 
 
-def _stands(part: Part, state: State) -> bool:
+def _is_idle(part: HostPart, state: HostStatus) -> bool:
     """Every rank of a host's own tasks waits, for others of its task or for files, has ended, is to be started for a
     step, or only asks again and again."""
-    return state.report is not None and all(_stands_still(task) for task in _own(part, state))
+    return state.report is not None and all(_is_task_idle(task) for task in _own(part, state))
 
 
-def _all_ended(states: Sequence[tuple[Part, State]]) -> bool:
+def _all_ended(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
     return all(task.state == "ended" for part, state in states for task in _own(part, state))
 
 
-def _stands_still(task: TaskFacts) -> bool:
+def _is_task_idle(task: TaskFacts) -> bool:
     ranks = _waiting(task) | {poll.rank for poll in task.polls}
     return task.state != "running" or len(ranks) == task.nprocs
 
 
-def _polls(part: Part, state: State) -> bool:
+def _polls(part: HostPart, state: HostStatus) -> bool:
     """A rank asks again and again: it may do something else at any time."""
     return any(len(_waiting(task)) < task.nprocs for task in _own(part, state) if task.state == "running")
 
@@ -143,15 +143,15 @@ def _waiting(task: TaskFacts) -> set[int]:
     return {wait.rank for wait in task.waits} | set(task.among)
 
 
-def _is_unsure(part: Part, state: State) -> bool:
+def _is_unsure(part: HostPart, state: HostStatus) -> bool:
     return any(wait.unsure for task in _own(part, state) for wait in task.waits)
 
 
-def _own(part: Part, state: State) -> Sequence[TaskFacts]:
+def _own(part: HostPart, state: HostStatus) -> Sequence[TaskFacts]:
     return state.tasks[: len(part.tasks)]
 
 
-def _relays_wait(states: Sequence[tuple[Part, State]]) -> bool:
+def _relays_wait(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
     """Of each relay, one half waits for a step or for room, or all steps have come: nothing is under way."""
     over = {index for _, state in states for index in state.over}
     waits: dict[int, bool] = {}
@@ -163,14 +163,14 @@ def _relays_wait(states: Sequence[tuple[Part, State]]) -> bool:
     return all(waits.values())
 
 
-def lines(plan: Plan, states: Sequence[tuple[Part, State]]) -> list[str]:
+def lines(plan: Plan, states: Sequence[tuple[HostPart, HostStatus]]) -> list[str]:
     """Who waits for whom, as far as that is known."""
     report = merged(plan, _known(states))
-    pending = [task for task, told in zip(plan.tasks, report.tasks, strict=True) if told.state == "pending"]
+    pending = [task for task, facts in zip(plan.tasks, report.tasks, strict=True) if facts.state == "pending"]
     return [*explain.waiting(report), *(_follows(plan, task) for task in pending if task.after)]
 
 
-def _known(states: Sequence[tuple[Part, State]]) -> list[tuple[Part, Report]]:
+def _known(states: Sequence[tuple[HostPart, HostStatus]]) -> list[tuple[HostPart, Report]]:
     return [(part, state.report) for part, state in states if state.report is not None]
 
 

@@ -1,8 +1,8 @@
-"""One rank of a one-job run: its program, the stand-in that joins MPI for it where needed, and its part in the end.
+"""One rank of a one-job run: its program, the idle rank that joins MPI in its place if needed, and its result.
 
 The first program of an MPI task runs on the ranks of the job (`joins_world`). A rank can initialise MPI once, so what
 is started later, or with the name of each step, is an MPI job of its own, which the launcher of the task's first rank
-starts and watches as `wilkins run` alone would. The task's other ranks stand by until that has ended.
+starts and watches as `wilkins run` alone would. The task's other ranks are idle until that has ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.launch.alone import Start, end_of
-from wilkins.launch.job.beside import Beside
+from wilkins.launch.job.dependencies import JobDependencies
 from wilkins.launch.job.programs import IdleRank, Worlds, end_rank, label, labels
 from wilkins.launch.job.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
 from wilkins.launch.options import going_back
@@ -61,7 +61,7 @@ def task_of(plan: Plan, rank: int) -> TaskPlan:
 
 
 def meets_at_start(task: TaskPlan) -> bool:
-    """True if the task's ranks start by themselves, so that the job's first launcher tells the board of it for all."""
+    """True if the task's ranks start by themselves, so that the job's first launcher reports the start for all."""
     is_apart = task.kind == "mpi" and not env.joins_world(task)
     return task.nprocs > 1 and not is_apart
 
@@ -86,11 +86,11 @@ class JobRank:
         self._records = RunDirectory(Path(setting.records))
         self._ports = BoardPorts(plan)
         self._start_apart = Start(board, self._ports, guard.token, self._records, can_resume=plan.can_resume)
-        # Where each rank has a program, the first rank's launcher says what the ends of all of them mean.
+        # If each rank has a program, the first rank's launcher decides what the ends of all of them mean.
         self._judges = meets_at_start(self._task) and self._rank == 0
         self._lost = False
         """The programs of its ranks have ended, and not well."""
-        self._beside = Beside(plan, meeting)
+        self._dependencies = JobDependencies(plan, meeting)
         polls = Polls(plan)
         self._supervisor = Supervisor(
             self._crew(),
@@ -98,12 +98,12 @@ class JobRank:
             self.terminal,
             whole=self._whole_run(),
             on_stop=lambda stop: meeting.stop(stop.code, stop.reason),
-            hints=lambda report: [*old_names(plan, report), *polls.told(report, time.monotonic())],
+            hints=lambda report: [*old_names(plan, report), *polls.messages(report, time.monotonic())],
             # The end of a rank of the job would be the end of the job.
             polls=None if env.joins_world(self._task) or self._task.nprocs > 1 else polls,
-            others=self._beside,
+            dependencies=self._dependencies,
         )
-        self._told = False
+        self._result_sent = False
         self._starter = os.getppid()
         self._look_at = 0.0
         self._results_by = float("inf")
@@ -175,7 +175,7 @@ class JobRank:
         return self._setting.program(task, self._board.path, own, layer, rank=self._rank, local_rank=self._rank).start()
 
     def _end_idle_rank(self) -> None:
-        """Let the stand-in finalise MPI, which waits for the other ranks; end it if they do not come."""
+        """Let the idle rank finalise MPI, which waits for the other ranks; end it if they do not come."""
         if self._idle_rank is None:
             return
         self._idle_rank.wake()
@@ -200,9 +200,9 @@ class JobRank:
         if self._judges and self.stopped is None:
             self._judge_ends()
         if self._rank == 0 and not self._judges:
-            self._tell_end()
-        if not self._told and (result := self._result(ranks)):
-            self._told = True
+            self._report_end()
+        if not self._result_sent and (result := self._result(ranks)):
+            self._result_sent = True
             self._meeting.leave_result(result)
         self._watch_idle_rank(ranks)
         looks = now >= self._look_at
@@ -221,11 +221,11 @@ class JobRank:
             done = self._meeting.verdict() is not None or now > self._results_by + _LAST_RESULTS
             if not done and looks and not self._meeting.leader_lives():
                 self._supervisor.stop(1, "rank 0's launcher was killed; the run cannot go on")
-                done = self._told
+                done = self._result_sent
         return None if done else _TURN
 
     def _judge_ends(self) -> None:
-        """Say what it means for the task that the programs of all its ranks have ended, once they have."""
+        """Decide what the ends of the programs of all ranks mean for the task, once all have ended."""
         run = self._supervisor.crew[0]
         ends = self._meeting.ends(self._task.index)
         if len(ends) < self._task.nprocs:
@@ -243,19 +243,19 @@ class JobRank:
         elif clean and run.outcome not in _FAILURES:
             TaskTrace(self._board, self._task.index).done()
 
-    def _tell_end(self) -> None:
-        """Let others know that the task has ended, though a first program may wait for others in MPI_Finalize."""
+    def _report_end(self) -> None:
+        """Report that the task has ended, though a first program may wait for others in MPI_Finalize."""
         run = self._supervisor.crew[-1]
         waits = env.joins_world(self._task) and run is self._supervisor.crew[0]
         if waits or (run.state == "ended" and run.program is None):
-            self._beside.tell(self._task.index, lost=self._lost or run.lost)
+            self._dependencies.report_ended(self._task.index, lost=self._lost or run.lost)
 
     def _result(self, ranks: bytes) -> dict[str, Any] | None:
         """What became of this rank; None as long as it is not known."""
         crew = self._supervisor.crew
         if not crew:  # the launcher of the task's first rank knows
             if self.stopped is not None:
-                return _told(TaskEnd(0, "stopped", "", 0.0))
+                return _result_record(TaskEnd(0, "stopped", "", 0.0))
             return self._meeting.result(self._task.first_rank) if ranks[self._task.first_rank] >= ENDED else None
         if any(run.state != "ended" or run.program is not None for run in crew):
             return None
@@ -268,7 +268,7 @@ class JobRank:
             running_s=sum(run.running_s for run in crew),
             retries=sum(run.retries for run in crew),
         )
-        return _told(end, spared=worst.spared)
+        return _result_record(end, spared=worst.spared)
 
     def _watch_idle_rank(self, ranks: bytes) -> None:
         if self._idle_rank is None:
@@ -291,12 +291,12 @@ class _CountedEnds(Ends):
         self._meeting = meeting
 
     def started(self, task: int) -> None:
-        """The first launcher has told the board, before any rank was started."""
+        """Do nothing: the first launcher has reported the start to the board, before any rank was started."""
 
     def exited(self, task: int, *, final: bool, clean: bool) -> bool:
         self._meeting.count_end(task, final=final, clean=clean)
         return False
 
 
-def _told(end: TaskEnd, *, spared: bool = False) -> dict[str, Any]:
+def _result_record(end: TaskEnd, *, spared: bool = False) -> dict[str, Any]:
     return {**asdict(end), "failed": end.outcome in _FAILURES and not spared}

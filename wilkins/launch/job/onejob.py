@@ -23,7 +23,7 @@ from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import create_board
 from wilkins.plan import planfile
-from wilkins.plan.cores import crowded
+from wilkins.plan.cores import oversubscribed
 from wilkins.terminal.reporting import report
 from wilkins.transport.board import Board, sweep
 from wilkins.values import asdict, replace
@@ -121,7 +121,7 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
     code = 1
     try:
         rank = JobRank(plan, setting, meeting, board, guard)
-        for note in (*plan.notes, *crowded(plan, os.cpu_count() or 1)):  # this rank may be bound to one
+        for note in (*plan.notes, *oversubscribed(plan, os.cpu_count() or 1)):  # this rank may be bound to one
             rank.terminal.say(note)
         code = rank.run()
         stepsizes.record(plan, board, records)

@@ -20,8 +20,8 @@ def planned_for(given: Path, make: Planner, here: Rank) -> Planned:
     """What is to be run, if the job has the ranks it needs."""
     planned = make()
     _check(planned.plan, given, here)
-    if planned.told:
-        streams.show(planned.told)
+    if planned.summary:
+        streams.show(planned.summary)
     return planned
 
 

@@ -1,4 +1,4 @@
-"""What runs on the ranks of a job: their programs, and idle ranks for those whose task has none in it."""
+"""What runs on the ranks of a job: their programs, and idle ranks for tasks that do not use MPI."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RankProgram:
 
     words: list[str]
     variables: dict[str, str]
-    """What it is told beside the launcher's own."""
+    """Environment variables beside the launcher's own."""
     layer: dict[str, str]
     """Those for the layer."""
     cwd: str

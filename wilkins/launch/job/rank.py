@@ -1,4 +1,4 @@
-"""Which rank of which MPI job this process is, as its launcher's variables tell. No MPI is called."""
+"""Which rank of which MPI job this process is, by the variables of its launcher. Calls no MPI."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FAMILIES = (
 )
 _ALLOCATION_IDS = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT")
 JOB_ID = "WILKINS_JOB_ID"
-"""By which a user names a job whose ranks cannot tell."""
+"""Set by a user to name a job that its launcher gives no id."""
 _JOB_IDS = ("PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PALS_APID", "SLURM_STEP_ID", JOB_ID)
 _LAUNCHERS = ("hydra_pmi_proxy", "slurmstepd")
-"""The processes, one per job and node, that start the ranks where the variables may not tell one job from another."""
+"""The processes, one per job and node, that start the ranks. Their variables may be the same in two jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,15 @@ def hosts_key(environment: Mapping[str, str] = os.environ) -> str:
     """
     launcher = _known_launcher()
     # In this order, since an mpiexec may start the ranks on its own host, and by job steps those on others.
-    told = environment.get(JOB_ID) or (launcher and _control_port(launcher))
-    told = told or environment.get("PMIX_NAMESPACE") or environment.get("PALS_APID") or _step(environment)
-    if not told:
+    name = environment.get(JOB_ID) or (launcher and _control_port(launcher))
+    name = name or environment.get("PMIX_NAMESPACE") or environment.get("PALS_APID") or _step(environment)
+    if not name:
         raise ResourceError(
             "the hosts of this job cannot meet: what started its ranks does not tell this job from another one; start "
             f"them with srun, or with the mpiexec of MPICH or Open MPI, or set {JOB_ID} to a word that all ranks of "
             f"this job have and no other job, as in: {JOB_ID}=$(uuidgen) mpiexec -n N wilkins run FILE"
         )
-    return hashlib.sha256(f"{os.getuid()} {told}".encode(errors="surrogateescape")).hexdigest()[:24]
+    return hashlib.sha256(f"{os.getuid()} {name}".encode(errors="surrogateescape")).hexdigest()[:24]
 
 
 def _step(environment: Mapping[str, str]) -> str:

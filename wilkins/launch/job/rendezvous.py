@@ -8,7 +8,7 @@ locked as long as it lives.
 `job.json` appears in it when all is set up, or when that has failed. `ranks` holds two bytes per rank of the job. The
 first only grows: RUNNING, OVER (the program has done its last; the layer inside it writes this before it waits in
 MPI_Finalize, and its exit status into the second byte), ENDED (the launcher of the rank has left its result), SEEN (it
-has seen the verdict). Two more bytes tell that `stopped` and `verdict` are there.
+has seen the verdict). Two more bytes are set when `stopped` and `verdict` exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 from wilkins import atomic
 from wilkins.errors import ResourceError, refused
-from wilkins.launch.programs.output import tell_left
+from wilkins.launch.programs.output import report_leftovers
 from wilkins.transport.board import SHARED_MEMORY, Board, remove_run
 
 RUNNING, OVER, ENDED, SEEN = 0, 1, 2, 3
@@ -155,7 +155,7 @@ class Rendezvous:
         return _is_locked(self._leader)
 
     def killed(self) -> list[int]:
-        """First rank: others whose launchers have come and died before they told how they ended.
+        """First rank: others whose launchers have come and died before they left a result.
 
         A claim may not be locked yet when it is looked at, so only what two calls find counts; a second apart will do.
         """
@@ -190,7 +190,7 @@ class Rendezvous:
         """Count the end of the program of a rank of a task.
 
         Args:
-            final: as far as the rank can tell, the task is not to be started again.
+            final: as far as the rank knows, the task is not to be started again.
             clean: the program has not failed.
         """
         file = os.open(self._ends(task), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -209,8 +209,8 @@ class Rendezvous:
     def _ends(self, task: int) -> Path:
         return self.path / f"ended.{task}"
 
-    def tell_task_ended(self, task: int, *, lost: bool) -> None:
-        """Say that a task has ended; `lost`: it has not done its work."""
+    def report_task_ended(self, task: int, *, lost: bool) -> None:
+        """Record that a task has ended; `lost`: it has not done its work."""
         self._write(f"task.{task}", {"lost": lost})
 
     def task_ended(self, task: int) -> bool | None:
@@ -247,7 +247,7 @@ class Rendezvous:
         self.mark(ENDED)
 
     def result(self, rank: int) -> dict[str, Any] | None:
-        """What became of a rank; None if its launcher did not live to tell."""
+        """The result of a rank; None if its launcher died before it left one."""
         return self._read(f"result.{rank}")
 
     def decide(self, code: int) -> None:
@@ -281,7 +281,7 @@ class Rendezvous:
             if self._ranks >= 0:
                 self._see_off(failed)
         finally:
-            tell_left(remove_run(self.path))
+            report_leftovers(remove_run(self.path))
             self._made = False
 
     def _see_off(self, failed: bool) -> None:
@@ -301,7 +301,7 @@ class Rendezvous:
         try:
             atomic.put(self.path / name, json.dumps(value), writer=str(self.rank))
         except OSError as error:
-            raise refused(self.path / name, "tell the other ranks of the job", error) from error
+            raise refused(self.path / name, "write for the other ranks of the job", error) from error
 
     def _read(self, name: str) -> dict[str, Any] | None:
         return _read_json(self.path / name)

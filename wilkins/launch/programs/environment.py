@@ -135,7 +135,7 @@ def started_args(task: TaskPlan) -> tuple[str, ...]:
 
 
 def started_env(task: TaskPlan, points: Path | None) -> dict[str, str]:
-    """The task's own variables, where it may tell its restart points, and what a resumed program goes back to.
+    """The task's own variables, the file for its restart points, and what a resumed program goes back to.
 
     Programs of GNU Fortran show what they print as it comes, unless that would slow down their reading of standard
     input, or the user has said otherwise.

@@ -25,8 +25,9 @@ _CALM = 5.0
 class Segments:
     """The segments of MPI libraries that a run's processes were seen to map.
 
-    An MPI job removes its own at its end, but not when it is killed. They can be told from those of other jobs only
-    while a process of ours maps them. So one looks shortly after one was created, by whomever, and from time to time.
+    An MPI job removes its own at its end, but not when it is killed. Segments of other jobs look
+    the same: only one that a process of ours maps is ours. So `look` runs shortly after any segment was created, and
+    from time to time.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ def say(message: str) -> None:
         print("\n".join(f"wilkins: {line}" for line in message.splitlines()), file=sys.stderr, flush=True)
 
 
-def tell_left(folders: Sequence[Path]) -> None:
+def report_leftovers(folders: Sequence[Path]) -> None:
     """Say in which folders a run has left hidden files, since their disk does not answer."""
     if folders:
         many = f" and {count_of(len(folders) - 1, 'other folder')}" if len(folders) > 1 else ""

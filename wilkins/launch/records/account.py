@@ -1,4 +1,4 @@
-"""What became of the steps that each task was offered, and what to say of those that it did not read."""
+"""The account of the steps that each task was offered, and messages about those that it did not read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wilkins.errors import count_of
 from wilkins.launch.programs.environment import takes_filename
 from wilkins.launch.records.tracednames import Ends, Trace, Traced, names_of
 from wilkins.launch.watch.boardmap import BoardPorts
-from wilkins.launch.watch.namesakes import as_next, pattern_of
+from wilkins.launch.watch.similarnames import as_next, pattern_of
 from wilkins.plan.plan import Plan, PortPlan, TaskPlan
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import text_table
@@ -21,8 +21,8 @@ from wilkins.transport.plan_table import REORDER
 from wilkins.transport.report_table import ChannelFacts, PortFacts, Report
 from wilkins.values import asdict, dataclass, field, replace
 
-_MOST_TOLD = 8
-"""In-ports of which is told; an ensemble may have thousands."""
+_MAX_MESSAGES = 8
+"""In-ports with a message of their own; an ensemble may have thousands."""
 
 _MOST_ROWS = 20
 _MOST_TRACED = 64
@@ -40,9 +40,9 @@ class ChannelAccount:
     files: str
     """The in-port's pattern."""
     published: int
-    """Steps whose names the in-port matches, and that its task has not had in the run before; of these:"""
+    """Steps whose names the in-port matches, and that its task has not consumed in the run before; of these:"""
     read: int
-    """Some rank had them."""
+    """Opened by some rank."""
     skipped: int
     """Left out by `io_freq` or `flow`."""
     dropped: int
@@ -61,13 +61,13 @@ class Reader:
 
     task: TaskPlan
     port: PortPlan
-    told: PortFacts
-    """What the board's report says of the port."""
+    facts: PortFacts
+    """The port in the report of the board."""
     channels: Sequence[tuple[ChannelAccount, ChannelFacts, PortFacts]]
     """Its channels, each with what the report says of it and of its out-port."""
     starts: int
-    had_kinds: frozenset[str] = frozenset()
-    left_kinds: frozenset[str] = frozenset()
+    read_patterns: frozenset[str] = frozenset()
+    unread_patterns: frozenset[str] = frozenset()
     """Patterns of the names that were read, and of those that were not."""
     in_cycle: bool = False
     """What the task writes leads back to the in-port."""
@@ -76,7 +76,7 @@ class Reader:
     opened_again: Sequence[str] = ()
     """Names of in-ports of its task that were opened again when their only step was read, and had no other."""
     missed: str = ""
-    """The last name that its task opened in vain, since the step was given up."""
+    """The last name whose open by its task failed, since the step was given up."""
     complete_files: Callable[[], str] = str
     """What makes each file of its producers one step, if they write it several times."""
 
@@ -159,7 +159,7 @@ class Account:
                     report.ports[index],
                     [(self.channels[n], rows[n][0], report.ports[rows[n][0].outport]) for n in numbers],
                     starts[port.task],
-                    frozenset(map(pattern_of, (name for one in seen for name in one.had))),
+                    frozenset(map(pattern_of, (name for one in seen for name in one.read))),
                     frozenset(map(pattern_of, (name for one in seen for name in one.unread.all))),
                     any(self._leads(port.task, rows[number][1].task) for number in numbers),
                     [name for one in seen for name in one.written.all],
@@ -187,10 +187,10 @@ class Account:
         rows = [account for account in self.channels if account.read < account.published]
         return rows_of([asdict(account) for account in rows])
 
-    def told(self, outcomes: Sequence[str], *, stopped: bool, gone: Mapping[str, str]) -> list[str]:
-        """What users should know of the steps that tasks did not read, a message for each in-port. `outcomes`: how the
+    def messages(self, outcomes: Sequence[str], *, stopped: bool, gone: Mapping[str, str]) -> list[str]:
+        """Messages about the steps that tasks did not read, one for each in-port. `outcomes`: how the
         tasks have ended. `stopped`: the run was, so that only steps count which a task had lost before it failed.
-        `gone`: by task, the last name that it opened in vain, since the step was given up."""
+        `gone`: by task, the last name whose open failed, since the step was given up."""
         failed = [one for one in self._readers if outcomes[one.task.index] == "failed"]
         messages = _together([one for one in failed if one.let_go], _message_of_failed)
         missed = [replace(one, missed=gone.get(one.task.name, "")) for one in failed if not one.let_go]
@@ -273,18 +273,18 @@ Message = tuple[str, ...]
 
 
 def _together(readers: Iterable[Reader], worded: Callable[[Reader], Message]) -> list[str]:
-    """Messages of in-ports, one for those of several instances that are to be told the same; the first of many."""
+    """Messages about in-ports: one for all instances with the same message, and only the first few."""
     names: dict[tuple[str, Message], list[str]] = {}
     for reader in readers:
         if message := worded(replace(reader, task=replace(reader.task, name=_entry(reader.task.name)))):
             names.setdefault((reader.port.origin, message), []).append(reader.task.name)
-    told = [
+    found = [
         paragraphs(f"{listed(tasks)}: {message[0]}", *message[1:])
-        for (_, message), tasks in list(names.items())[:_MOST_TOLD]
+        for (_, message), tasks in list(names.items())[:_MAX_MESSAGES]
     ]
-    more = len(names) - _MOST_TOLD
+    more = len(names) - _MAX_MESSAGES
     return [
-        *told,
+        *found,
         *([f"{count_of(more, 'more in-port')} had steps that were not read; see summary.json"] if more > 0 else []),
     ]
 
@@ -335,7 +335,7 @@ def _named(reader: Reader) -> str:
 
 def _remedies(reader: Reader) -> Iterable[str]:
     """What may mend it, each with its condition."""
-    task, pattern, told = reader.task, reader.port.pattern, reader.told
+    task, pattern, facts = reader.task, reader.port.pattern, reader.facts
     name = task.name
     if reader.opened_again:
         again = listed(map(repr, reader.opened_again))
@@ -352,19 +352,19 @@ def _remedies(reader: Reader) -> Iterable[str]:
         )
         if not reader.lost - reader.let_go:
             return
-    others = bool(reader.had_kinds and reader.left_kinds and not reader.had_kinds & reader.left_kinds)
+    others = bool(reader.read_patterns and reader.unread_patterns and not reader.read_patterns & reader.unread_patterns)
     if others:
         yield (
             f"they are other files than those that {name} read: give it an in-port for each kind of file that it "
-            f"reads, such as {sorted(reader.had_kinds)[0]!r}, and none for others"
+            f"reads, such as {sorted(reader.read_patterns)[0]!r}, and none for others"
         )
     if any(out.reopened for _, _, out in reader.channels):
         yield (
             f"{reader.producers} reopened files that were published: if a file is complete only later, give the "
             "out-port `publish: next`"
         )
-    if told.in_vain and not told.steps:
-        yield from _asked_in_vain(reader)
+    if facts.in_vain and not facts.steps:
+        yield from _missing_requests(reader)
     elif takes_filename(task) and reader.starts > 1 and task.rerun != "never":
         yield (
             f"{name} is started for a step of each of its in-ports, and ends with the first of them that ends: let a "
@@ -376,8 +376,8 @@ def _remedies(reader: Reader) -> Iterable[str]:
             "`enough: true`"
         )
         return
-    elif told.steps and task.rerun != "always" and not others:
-        once = reader.starts == 1 and task.rerun == "never" and told.steps == 1
+    elif facts.steps and task.rerun != "always" and not others:
+        once = reader.starts == 1 and task.rerun == "never" and facts.steps == 1
         yield (
             f"if {name} handles one step and ends, leave out `rerun: never`"
             if once
@@ -411,12 +411,12 @@ def _message_of_missed(reader: Reader) -> Message:
     )
 
 
-def _asked_in_vain(reader: Reader) -> Iterable[str]:
-    """Why a task that asked for steps had none."""
-    told = reader.told
-    asked, pattern = told.asked, reader.port.pattern
-    times = "" if told.in_vain == 1 else f" ({told.in_vain} times)"
-    if told.only_looks:
+def _missing_requests(reader: Reader) -> Iterable[str]:
+    """Why a task that opened or looked for steps got none."""
+    facts = reader.facts
+    asked, pattern = facts.asked, reader.port.pattern
+    times = "" if facts.in_vain == 1 else f" ({facts.in_vain} times)"
+    if facts.only_looks:
         named = {Path(name).name for name in reader.written}
         if named and is_wild(reader.port.called) and Path(asked).name not in named:
             yield f"it only looked for {asked!r}{times}, which is none of the names that were published: compare them"
@@ -427,7 +427,7 @@ def _asked_in_vain(reader: Reader) -> Iterable[str]:
             f"{waits}"
         )
     else:
-        alike = {pattern_of(asked)} & {*reader.left_kinds, *map(pattern_of, reader.written)}
+        alike = {pattern_of(asked)} & {*reader.unread_patterns, *map(pattern_of, reader.written)}
         yield (
             f"it opened {asked!r}{times}, which is none of the names that were published: compare their numbers"
             if alike
@@ -439,7 +439,7 @@ def _asked_in_vain(reader: Reader) -> Iterable[str]:
 def _message_of_unmatched(reader: Reader) -> Message:
     """No name that was published matches the in-port."""
     task, pattern = reader.task.name, reader.port.pattern
-    had = "had none" if reader.starts else "was never started"
+    state = "had none" if reader.starts else "was never started"
     names = f", such as {reader.written[0]!r}," if reader.written else ""
     cure = (
         f"an absolute pattern is compared with the whole name, as its producer says it: write {Path(pattern).name!r}"
@@ -447,7 +447,7 @@ def _message_of_unmatched(reader: Reader) -> Message:
         else f"compare {pattern!r} with the names that are written"
     )
     return (
-        f"{had}: {reader.producers} published {count_of(reader.unmatched, 'step')}, and none of the names{names} "
+        f"{state}: {reader.producers} published {count_of(reader.unmatched, 'step')}, and none of the names{names} "
         f"matches the in-port {pattern!r}",
         cure,
         f"if that is meant, give {task} `enough: true`",
@@ -455,18 +455,18 @@ def _message_of_unmatched(reader: Reader) -> Message:
 
 
 def _remedy(report: Report, outports: Sequence[int]) -> str:
-    from wilkins.launch.watch.vain import publish_remedy  # few runs say it
+    from wilkins.launch.watch.failedopens import publish_remedy  # few runs say it
 
     return publish_remedy(report, outports)
 
 
 def _no_step(reader: Reader) -> Message:
     """An in-port that was asked for steps while nobody published any."""
-    told = reader.told
+    facts = reader.facts
     written = sum(out.steps for _, _, out in reader.channels)
-    if written or told.steps or not told.in_vain or reader.task.resumed:
+    if written or facts.steps or not facts.in_vain or reader.task.resumed:
         return ()
-    asked, what = told.asked, "looked for" if told.only_looks else "opened"
+    asked, what = facts.asked, "looked for" if facts.only_looks else "opened"
     return (
         f"{what} {asked!r} of its in-port {reader.port.pattern!r}, and took no step of it: {reader.producers} "
         "published none",

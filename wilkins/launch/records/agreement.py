@@ -15,7 +15,7 @@ _Step = tuple[str, int, str, int]
 
 def differences(before: Path, now: Path) -> list[str]:
     """Streams of which a step made again has another name: its program did not make the same steps."""
-    return _told(_names(before), _names(now), "in the run before", "now")
+    return _differences(_names(before), _names(now), "in the run before", "now")
 
 
 def remade_otherwise(trace: Path) -> list[str]:
@@ -27,10 +27,10 @@ def remade_otherwise(trace: Path) -> list[str]:
             if event.event in ("publish", "remake"):
                 known = first if event.event == "publish" else again
                 known[event.task, event.rank, event.pattern, event.sequence] = event.name
-    return _told(first, again, "at first", "after a failure")
+    return _differences(first, again, "at first", "after a failure")
 
 
-def _told(old: Mapping[_Step, str], new: Mapping[_Step, str], then: str, now: str) -> list[str]:
+def _differences(old: Mapping[_Step, str], new: Mapping[_Step, str], then: str, now: str) -> list[str]:
     found: dict[_Step, str] = {}
     for step in sorted(old.keys() & new.keys(), key=lambda one: one[3]):
         task, rank, pattern, number = step

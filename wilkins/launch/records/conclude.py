@@ -1,4 +1,4 @@
-"""The end of a run: what is recorded of it, what is said at the terminal, and the exit code."""
+"""The end of a run: its records, what is printed at the terminal, and the exit code."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from wilkins.launch.records.datasets import held, missing_datasets, not_found
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd, TaskSummary
 from wilkins.launch.records.tracednames import Trace
-from wilkins.launch.watch import further
-from wilkins.launch.watch.saidonce import last_report
+from wilkins.launch.watch import helppages
+from wilkins.launch.watch.notices import last_report
 from wilkins.launch.watch.stopping import Stop
 from wilkins.plan.plan import Plan
 from wilkins.terminal.wording import listed, paragraphs
@@ -47,7 +47,7 @@ class Ending:
     """What the run would exit with."""
     wall_s: float
     datasets: Sequence[str] = ()
-    """What to say of datasets in `dsets` that no step had."""
+    """Messages about datasets in `dsets` that no step has."""
     there: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """By in-port, the datasets of a step."""
     crossings: Sequence[Crossing] = ()
@@ -75,7 +75,7 @@ def conclude(
     strict: bool,
     wall_s: float,
 ) -> int:
-    """Record and tell what a run on one board did, all of whose programs have ended; see `tell_end`."""
+    """Write and print the summary of a run on one board, all of whose programs have ended; see `report_end`."""
     try:
         report = last_report(board)
         datasets = [] if stop else missing_datasets(plan, board)
@@ -84,11 +84,11 @@ def conclude(
         terminal.say(f"there is no summary: {error}")
         return code or 1
     ending = Ending(plan, report, ends, stop, code, wall_s, datasets, there)
-    return tell_end(ending, records, terminal, strict=strict)
+    return report_end(ending, records, terminal, strict=strict)
 
 
-def tell_end(ending: Ending, records: RunDirectory, terminal: Terminal, *, strict: bool) -> int:
-    """Record and tell what a run did; what it exits with.
+def report_end(ending: Ending, records: RunDirectory, terminal: Terminal, *, strict: bool) -> int:
+    """Write and print the summary of a run; its exit code.
 
     Args:
         strict: unread steps, and changes of steps that nobody can see, make it fail.
@@ -102,7 +102,7 @@ def tell_end(ending: Ending, records: RunDirectory, terminal: Terminal, *, stric
     if ending.code == 0:
         records.drop_kept()
     logged = layerlog.events(records.layer_log)
-    _tell(_messages(ending, records, account, logged), logged, ending, records, terminal)
+    _print_messages(_messages(ending, records, account, logged), logged, ending, records, terminal)
     terminal.table(_tables(ending, records, tasks, account))
     if not (ending.stop and ending.stop.goes_on):
         for line in summary.how_to_go_on(ending.plan, ending.report, ending.code, records.path, ending.lost):
@@ -155,17 +155,17 @@ def _messages(ending: Ending, records: RunDirectory, account: Account, logged: S
 
         for of_host in (records.trace, *sorted(records.path.glob(f"hosts/*/{TRACE_FILE}"))):
             hints += remade_otherwise(of_host)
-    unread = account.told(outcomes, stopped=ending.stop is not None, gone=layerlog.gone_names(logged))
+    unread = account.messages(outcomes, stopped=ending.stop is not None, gone=layerlog.gone_names(logged))
     return [*hints, *unread, *ending.datasets, *not_found(report, outcomes, ending.there)]
 
 
-def _tell(
+def _print_messages(
     messages: Sequence[str], logged: Sequence[Logged], ending: Ending, records: RunDirectory, terminal: Terminal
 ) -> None:
-    """Say this, what the layer's log adds to it, and where more is said."""
-    told = [*messages, ending.stop.reason if ending.stop else ""]
-    said = layerlog.useful(logged, records.layer_log, told)
-    more = further.pages(messages, [one.page for one in said if one.page])
+    """Print the messages, what the layer's log adds to them, and the pages that say more."""
+    shown = [*messages, ending.stop.reason if ending.stop else ""]
+    said = layerlog.useful(logged, records.layer_log, shown)
+    more = helppages.pages(messages, [one.page for one in said if one.page])
     for message in (*messages, *(paragraphs(one.words) for one in said), *([more] if more else [])):
         terminal.say(message)
 

@@ -1,4 +1,4 @@
-"""Finds datasets that no step had: those that the workflow file names, and those that programs asked for."""
+"""Finds datasets that no step has: those that the workflow file names, and those that programs asked for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS = 3
 _MOST_BYTES = 64 << 20
 """How many steps of a port are looked at, and how much of each."""
 
-_MOST_TOLD = 8
+_MAX_MESSAGES = 8
 
 
 def missing_datasets(plan: Plan, board: Board) -> list[str]:
@@ -37,11 +37,11 @@ def missing_datasets(plan: Plan, board: Board) -> list[str]:
         if not port.dsets or source.direction != "out" or index is None:
             continue
         steps = [(path, size) for path, size in board.last_steps(index) if size and not path.is_symlink()]
-        for path in (path for path in port.dsets if _can_be_told(path)):
+        for path in (path for path in port.dsets if _is_checkable(path)):
             if steps and not any(_may_hold(*step, path) for step in steps[:_STEPS]):
                 entry = (port.origin, port.pattern, path)
                 found.setdefault(entry, _message(plan, port, source, path, steps[0][0]))
-    return list(found.values())[:_MOST_TOLD]
+    return list(found.values())[:_MAX_MESSAGES]
 
 
 def held(plan: Plan, board: Board, report: Report) -> dict[int, list[str]]:
@@ -85,14 +85,14 @@ def not_found(report: Report, outcomes: Sequence[str], there: Mapping[int, Seque
                 *([f"the last step has {_some(known)}"] if known else []),
             )
         )
-    return said[:_MOST_TOLD]
+    return said[:_MAX_MESSAGES]
 
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:6]) + (f" and {len(names) - 6} more" if names[6:] else "")
 
 
-def _can_be_told(path: str) -> bool:
+def _is_checkable(path: str) -> bool:
     return not is_wild(path) and bool(path.strip("/"))
 
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from wilkins.flow.trace import BrokenTraceError, Event, read_trace
 from wilkins.launch.records.rundir import CLOCKS
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import Part, Relay, leads, parts, spans
+from wilkins.plan.split import HostPart, Relay, host_parts, lead_host, spans
 
 _OF_PROGRAMS = ("start", "end", "done")
 _OF_STEPS = ("create", "publish", "open", "skip", "drop")
-_TOLD = (*_OF_PROGRAMS, *_OF_STEPS, "back", "remake", "file")
+_KEPT_EVENTS = (*_OF_PROGRAMS, *_OF_STEPS, "back", "remake", "file")
 
 UNCLEAR = -1
 """The number of a step that may be any of several."""
@@ -36,12 +36,12 @@ def clocks_ahead(run: Path) -> dict[str, int]:
 
 
 def trace_of(run: Path, plan: Plan) -> list[Event]:
-    """What a run has told, on one machine or on several hosts, as far as it can be read."""
+    """The events of a run, on one machine or on several hosts, as far as its traces can be read."""
     return _of_hosts(run, plan) if plan.hosts else _trace(run)
 
 
 def _of_hosts(run: Path, plan: Plan) -> list[Event]:
-    found = parts(plan)
+    found = host_parts(plan)
     traces = {part.host: _trace(run / "hosts" / plan.hosts[part.host].name) for part in found}
     ahead = clocks_ahead(run)
     known = all(plan.hosts[part.host].name in ahead for part in found)
@@ -54,7 +54,7 @@ def _of_hosts(run: Path, plan: Plan) -> list[Event]:
 def _trace(folder: Path) -> list[Event]:
     try:
         return read_trace(folder)
-    except BrokenTraceError as error:  # a disk that was full: what comes later cannot be told
+    except BrokenTraceError as error:  # a disk that was full: later events are lost
         return error.before
     except OSError:
         return []
@@ -64,11 +64,11 @@ def _shifted(events: Sequence[Event], start: int) -> list[Event]:
     return [replace(event, time_ns=event.time_ns - start) for event in events]
 
 
-def joined(plan: Plan, found: Sequence[Part], traces: Mapping[int, Sequence[Event]]) -> list[Event]:
+def joined(plan: Plan, found: Sequence[HostPart], traces: Mapping[int, Sequence[Event]]) -> list[Event]:
     """One trace of several, by host.
 
-    What a host tells after a step has come to it of which the host that sent it has told nothing is left out: where
-    that host was lost, the last lines of its trace may be, too.
+    A step may arrive on a host without an event on the host that sent it: if that host was lost, the last lines of its
+    trace may be, too. Later events of the receiving host are left out then.
     """
     joint = _Joint(plan, found)
     rest = {host: iter(events) for host, events in traces.items()}
@@ -100,7 +100,7 @@ def joined(plan: Plan, found: Sequence[Part], traces: Mapping[int, Sequence[Even
 class _Own:
     """A host's part, as its trace is read."""
 
-    part: Part
+    part: HostPart
     tasks: dict[str, int]
     """By name: places in the part."""
     relays: dict[str, Relay]
@@ -115,7 +115,7 @@ class _Own:
 
 
 class _Joint:
-    def __init__(self, plan: Plan, found: Sequence[Part]) -> None:
+    def __init__(self, plan: Plan, found: Sequence[HostPart]) -> None:
         self.events: list[Event] = []
         self._plan = plan
         self._hosts = {part.host: _own(part) for part in found}
@@ -130,7 +130,7 @@ class _Joint:
                 self._begin[relay.index] = self._next[relay.index] = port.begins[0] if port.begins else 0
 
     def awaits(self, host: int, event: Event) -> int | None:
-        """The relay by which a step has come whose other half has yet to tell that it has sent it."""
+        """The relay that has brought a step, if the trace of its other half does not show yet that it was sent."""
         relay = self._hosts[host].relays.get(event.task)
         if relay is None or event.event != "publish" or relay.reads != host:
             return None
@@ -141,7 +141,7 @@ class _Joint:
     def note(self, host: int, event: Event) -> int | None:
         """Take an event over; the relay whose other half it may let go on."""
         own = self._hosts[host]
-        if event.event not in _TOLD:
+        if event.event not in _KEPT_EVENTS:
             return None
         if (relay := own.relays.get(event.task)) is not None:
             return self._note_relay(own, relay, event)
@@ -150,8 +150,8 @@ class _Joint:
         task = self._plan.tasks[own.part.tasks[place]]
         if event.rank >= 0:
             event = replace(event, rank=event.rank + own.part.first_ranks[place])
-        elif event.event in _OF_PROGRAMS and spans(task) and leads(task) != host:
-            return None  # of what stands in for the program here
+        elif event.event in _OF_PROGRAMS and spans(task) and lead_host(task) != host:
+            return None  # of the placeholder of the program on this host
         if event.event in ("open", "skip", "drop"):
             self._note_read(own, event)
         else:
@@ -168,7 +168,7 @@ class _Joint:
             if event.event in ("skip", "drop"):
                 self.events += self._for_readers(relay, event)
         elif event.event == "publish" and event.sequence == self._next[relay.index]:
-            # (Else it is told twice: a process was killed as it published, and another one has done what was left.)
+            # (Else it was recorded twice: a process was killed as it published, and another one has finished that.)
             self._next[relay.index] += 1
             self._publish(own, event, self._sent[relay.index][event.sequence - self._begin[relay.index]][1])
         return None
@@ -189,7 +189,7 @@ class _Joint:
             self._note_read(own, one)
 
     def _note_read(self, own: _Own, event: Event) -> None:
-        """A task has had a step, or will not get it."""
+        """A task has opened a step, or will not get it."""
         inport = own.ports.get((event.task, "in", event.pattern))
         known = own.known.get((event.name, event.sequence), {})
         outports = own.feeds[inport] if inport is not None else ()
@@ -201,7 +201,7 @@ class _Joint:
         self.events.append(replace(event, sequence=number))
 
 
-def _own(part: Part) -> _Own:
+def _own(part: HostPart) -> _Own:
     tasks = part.plan.tasks
     relays = {tasks[place].name: relay for place, relay in (*part.senders, *part.receivers)}
     own = _Own(part, {tasks[place].name: place for place in range(len(part.tasks))}, relays)

@@ -1,4 +1,4 @@
-"""What the layer inside the tasks had to say that a user should see, out of its log."""
+"""Messages for the user from the log of the layer inside the tasks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from wilkins.transport.events import Logged
 
 _MOST_READ = 4 << 20
-_MOST_TOLD = 8
+_MAX_MESSAGES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Something that a user should see."""
+    """A message for the user."""
 
     words: str
     page: str = ""
@@ -27,7 +27,7 @@ class Said:
 
 
 def events(log: Path) -> list[Logged]:
-    """What the log tells, in order. Empty if there is no log."""
+    """The events of the log, in order. Empty if there is no log."""
     try:
         with log.open("rb") as file:
             lines = os.fsdecode(file.read(_MOST_READ)).split("\n")
@@ -47,9 +47,9 @@ def gone_names(found: Iterable[Logged]) -> dict[str, str]:
     }
 
 
-def useful(found: Sequence[Logged], log: Path, told: Iterable[str] = ()) -> list[Said]:
-    """Hints, notes and errors, each kind once, the first few of many; without what was `told` before."""
-    known = " ".join(" ".join(told).split())
+def useful(found: Sequence[Logged], log: Path, shown: Iterable[str] = ()) -> list[Said]:
+    """Hints, notes and errors, each kind once, the first few of many; without what was `shown` before."""
+    known = " ".join(" ".join(shown).split())
     kinds: dict[object, tuple[Logged, int]] = {}
     for one in found:
         if one.event.kind and not one.event.counted and " ".join(one.words.split()) not in known:
@@ -60,6 +60,6 @@ def useful(found: Sequence[Logged], log: Path, told: Iterable[str] = ()) -> list
         Said(f"{one.event.kind}: {one.words}" + (f" ({count} times alike)" if count > 1 else ""), one.event.page)
         for one, count in kinds.values()
     ]
-    more = len(said) - _MOST_TOLD
+    more = len(said) - _MAX_MESSAGES
     others = [Said(f"{more} more such {'line is' if more == 1 else 'lines are'} in {log}")] if more > 0 else []
-    return [*said[:_MOST_TOLD], *others]
+    return [*said[:_MAX_MESSAGES], *others]

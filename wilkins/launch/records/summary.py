@@ -108,7 +108,7 @@ def hints(plan: Plan, report: Report, outcomes: Sequence[str]) -> list[str]:
         for port in report.ports
         if port.shared
     ]
-    return [*reopened, *unseen, *shared, *_stand_ins(report), *([] if plan.resumes else _none_given(report))]
+    return [*reopened, *unseen, *shared, *_aliases(report), *([] if plan.resumes else _none_given(report))]
 
 
 def _files(pattern: str) -> str:
@@ -132,7 +132,7 @@ def _unseen(port: PortPlan, executable: Path) -> str:
     return f"is {port.publish.dset!r} the path of the dataset in the file?" if port.publish.dset else "it wrote nothing"
 
 
-def _stand_ins(report: Report) -> list[str]:
+def _aliases(report: Report) -> list[str]:
     """Names that programs opened, and that stood for the next step whatever that was called, or might have."""
     found = []
     for port in report.ports:

@@ -52,13 +52,13 @@ class Named:
 
 @dataclass(slots=True)
 class Traced:
-    """What the trace tells of the steps of one channel."""
+    """The names of the steps of one channel in the trace."""
 
     unread: Named = field(default_factory=Named)
     dropped: Named = field(default_factory=Named)
     written: Named = field(default_factory=Named)
     """All that its producer published, whether it matches or not."""
-    had: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
     _gone: set[tuple[str, int]] = field(default_factory=set)
     """Left out before they were published."""
 
@@ -71,10 +71,10 @@ class Traced:
             self.unread.steps[step] = None
 
     def take_away(self, step: tuple[str, int], event: str) -> None:
-        """A rank had the step (``open``), or none will (``skip``, ``drop``)."""
+        """A rank has opened the step (``open``), or none will (``skip``, ``drop``)."""
         there = self.unread.steps.pop(step, self) is None
         if event == "open":
-            self.had.add(step[0])
+            self.read.add(step[0])
         elif not there:
             self._gone.add(step)
         if event == "drop":
@@ -90,8 +90,8 @@ class Trace(NamedTuple):
 
 
 def names_of(traces: Sequence[Trace], channels: Iterable[Channel]) -> dict[Channel, Traced]:
-    """The names of the steps of some channels, as far as the last parts of the traces tell them; of a trace that is not
-    there, nothing."""
+    """The names of the steps of some channels, as far as the ends of the traces hold them; a missing trace adds
+    nothing."""
     found = {channel: Traced() for channel in channels}
     if not found:
         return found

@@ -18,7 +18,7 @@ class BoardPorts:
     """Indices of the ports on the board, which has none of those that join no other task."""
 
     def __init__(self, plan: Plan) -> None:
-        self._told_names = {task.index for task in plan.tasks if takes_filename(task)}
+        self._takes_filename = {task.index for task in plan.tasks if takes_filename(task)}
         self._read_again = {task.index for task in plan.tasks if task.retries and may_read_again(task)}
         self._coupled = [port for port in plan.ports if port.mode != "plain"]
         self._in_channels = {end for channel in plan.channels for end in (channel.outport, channel.inport)}
@@ -52,9 +52,9 @@ class BoardPorts:
 
     def board_ports(self) -> list[BoardPort]:
         """The ports as the board wants them: as they are planned, but for what that says otherwise."""
-        return [BoardPort(**values_of(BoardPort, port) | self._told(port)) for port in self._coupled]
+        return [BoardPort(**values_of(BoardPort, port) | self._overrides(port)) for port in self._coupled]
 
-    def _told(self, port: PortPlan) -> dict[str, Any]:
+    def _overrides(self, port: PortPlan) -> dict[str, Any]:
         return {
             "mode": self._mode(port),
             "publish": port.publish.when,
@@ -92,7 +92,7 @@ class BoardPorts:
         return "memory" if port.mode == "memory" else "file"
 
     def _may_stand(self, port: PortPlan) -> bool:
-        return port.direction == "in" and port.task in self._told_names and is_wild(port.called)
+        return port.direction == "in" and port.task in self._takes_filename and is_wild(port.called)
 
     def may_stand(self) -> list[tuple[int, PortPlan]]:
         """In-ports, by their board indices, for whose next step a name that the program opens may come to stand."""

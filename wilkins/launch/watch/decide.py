@@ -39,7 +39,7 @@ class Exit:
 
 
 def met_end(vain: VainOpen | None, *, before: int, now: int) -> bool:
-    """Whether a program that fails after an open in vain has met the end of its stream, as a loop does.
+    """Whether a program that fails after a failed open has reached the end of its stream, as a loop does.
 
     Args:
         before: steps that the task read in the run that this one goes on with,
@@ -71,7 +71,7 @@ class Facts:
     """Since this start, its programs read nothing that listings of folders had not shown before (``some``), or were
     shown all steps that will ever be (``all``)."""
     at_end: bool
-    """What it asked for in vain last, since this start, is how a loop over a stream ends (`met_end`)."""
+    """Its last failed open since this start is how a loop over a stream ends (`met_end`)."""
     met_failure: bool
     """It met an error that no program can mend, such as a disk that was full when its file was to be stored."""
     untouched: tuple[str, ...]
@@ -94,7 +94,7 @@ def after_exit(ended: Exit, facts: Facts) -> Verdict:
         if at_end and not facts.strict_end:
             return "ended at end of stream"
         return "retry" if facts.retries_left else "failed"
-    goes_on = facts.rerun == "always" or _had_one_step(facts) or has_read_listed(facts)
+    goes_on = facts.rerun == "always" or _read_one_step(facts) or has_read_listed(facts)
     if facts.in_ports and facts.rerun != "never" and goes_on:
         return "again"
     return after_last_exit(facts)
@@ -109,7 +109,7 @@ def delay(first: float, failures: int) -> float:
     return min(first * 2.0 ** (failures - 1), max(first, _LONGEST_DELAY))
 
 
-def _had_one_step(facts: Facts) -> bool:
+def _read_one_step(facts: Facts) -> bool:
     return facts.listed != "all" and (facts.opened == 1 or (facts.takes_filename and facts.read > 0))
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words, ordinal
 from wilkins.launch.programs.environment import takes_filename
-from wilkins.launch.watch.namesakes import as_next, nearest, some_of
+from wilkins.launch.watch.failedopens import failed_open
+from wilkins.launch.watch.similarnames import as_next, nearest, some_of
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.launch.watch.unmatched import did_you_mean
-from wilkins.launch.watch.vain import in_vain
 from wilkins.plan.program import inspect
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.wording import paragraphs
@@ -33,7 +33,7 @@ def failed(run: TaskRun, report: Report | None = None) -> str:
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
     said = f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
     return (
-        paragraphs(said, *_not_there(run, report), *in_vain(run.plan, report), *_listed_a_part(run, report))
+        paragraphs(said, *_not_there(run, report), *failed_open(run.plan, report), *_listed_a_part(run, report))
         if report
         else said
     )
@@ -106,7 +106,7 @@ def untouched(run: TaskRun, report: Report | None = None) -> str:
     verb = "port" if len(run.untouched) == 1 else "ports"
     names = [one.name for one in report.tasks[run.plan.index].unmatched_names] if report else []
     ports = [port for port in report.ports if port.task == run.plan.index] if report else []
-    said = [_looked_in_vain(port) for port in ports if port.in_vain and not port.touched]
+    said = [_looked_for_missing(port) for port in ports if port.in_vain and not port.touched]
     spelt = [_misread(run, report, names)] if report else []
     spelt = spelt if any(spelt) else [_misspelt(pattern, names) for pattern in run.untouched]
     said += [words for words in spelt if words]
@@ -159,7 +159,7 @@ def _elsewhere(run: TaskRun, report: Report) -> Iterator[str]:
             )
 
 
-def _looked_in_vain(port: PortFacts) -> str:
+def _looked_for_missing(port: PortFacts) -> str:
     """A program looked for a file, and made do without."""
     waits = "" if port.waits_looks else "; leave out `looks: now`, and its looks wait for their files"
     times = "" if port.in_vain == 1 else f" {port.in_vain} times"
@@ -250,7 +250,7 @@ def awaited(report: Report, pids: Mapping[int, int], where: Callable[[int], str]
 
     Args:
         pids: the processes of programs, by task.
-        where: of a process, in which of its functions it is; empty: nobody can tell.
+        where: returns the functions that a process is in; empty: unknown.
     """
     tasks = report.tasks
     named = {whom.task for task in tasks for wait in task.waits for whom in wait.on}
@@ -353,7 +353,7 @@ def prevented(name: str, pattern: str) -> str:
     """A file on disk has the name that would have stood for the next step of an in-port."""
     return (
         f"{name!r}, which it has opened, would stand for the next step of {pattern!r}, but is a file on disk, too, and "
-        f"no earlier run has left it that the records tell of: remove the file, or give the in-port `as: {name}`"
+        f"no recorded earlier run has left it: remove the file, or give the in-port `as: {name}`"
     )
 
 
@@ -402,7 +402,7 @@ def _cures_of_room(report: Report, waiting: _Waits, writer: int, wait: Wait) -> 
         elsewhere = [
             other for task, other in waiting if task == port.task and other.what == "data" and other.port != inport
         ]
-        again = [ports[other.port].pattern for other in elsewhere if _had_once(ports[other.port])]
+        again = [ports[other.port].pattern for other in elsewhere if _read_once(ports[other.port])]
         if again:
             lines.append(
                 f"  {reader.name} opens {again[0]!r} again, of which it has read the only step so far: if it opens "
@@ -416,7 +416,7 @@ def _cures_of_room(report: Report, waiting: _Waits, writer: int, wait: Wait) -> 
     return lines
 
 
-def _had_once(port: PortFacts) -> bool:
+def _read_once(port: PortFacts) -> bool:
     """Has the task read one step of a name that is not a pattern? To open that again means its next step."""
     return port.steps == 1 and not is_wild(port.pattern)
 

@@ -1,4 +1,4 @@
-"""Files on disk that earlier runs have left, as far as their records tell."""
+"""Files on disk that earlier runs have left, according to their records."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.transport.board import Board
 
 
-def tell_left_files(plan: Plan, board: Board, records: Path) -> None:
-    """Tell the board which files in the folders of tasks, with names of in-ports for whose next step a name may come to
-    stand, earlier runs have left: these do not keep it from that."""
+def register_left_files(plan: Plan, board: Board, records: Path) -> None:
+    """Register with the board the files that earlier runs have left in the folders of tasks, under names of in-ports
+    that may get an alias for their next step: such a file does not prevent the alias."""
     for inport, port in BoardPorts(plan).may_stand():
         for file in left_files(_files(plan.tasks[port.task], port.pattern), records):
             board.left_by_run(inport, file)

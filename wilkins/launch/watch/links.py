@@ -11,8 +11,8 @@ from wilkins.plan.plan import Plan
 from wilkins.transport.board import Board
 
 
-def tell_links(plan: Plan, board: Board) -> None:
-    """Tell the board in the folders of which tasks links lead to files of their in-ports."""
+def register_links(plan: Plan, board: Board) -> None:
+    """Report to the board the tasks in whose folders links lead to files of their in-ports."""
     targets = cache(targets_in)
     for port in plan.ports:
         if port.direction == "in" and port.mode != "plain":

@@ -1,4 +1,4 @@
-"""Programs that ask again and again for a file that does not come: who is told of them, and which are ended."""
+"""Programs that poll for a file that does not come: the messages about them, and which of them are ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from wilkins.launch.programs import process
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.watch.decide import Final
-from wilkins.launch.watch.saidonce import Hints
+from wilkins.launch.watch.notices import Hints
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.launch.watch.unmatched import AGAIN, UnmatchedNames, only_one, others_wait
 from wilkins.plan.plan import Plan
@@ -31,8 +31,8 @@ _LOOK_S = 0.0005
 """unless each takes no more than one without a pause to the next."""
 
 _LEAST_S, _MOST_S = 0.5, 1.0
-"""Seconds between looks at the run while programs look in vain: one is ended so much later than `poll_end` at most, or
-by as much as a launcher sleeps (`pause_after`), if it began to look in a run that had stood still."""
+"""Seconds between reports while programs poll: a program is ended at most so much later than `poll_end`, or later by
+the time that a launcher sleeps (`pause_after`), if it began to poll in a run without progress."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -47,12 +47,12 @@ class Work:
     written: Mapping[int, int]
     """Bytes, by process."""
     looks: Mapping[int | str, int]
-    """Looks in vain, and listings with nothing new, since the last step, by rank; or by a name that matches no port."""
+    """Failed lookups, and listings with nothing new, since the last step: by rank, or by a name without a port."""
     moved: object = None
     """What must not change meanwhile."""
 
     def only_looks(self, later: Work) -> bool:
-        """Whether the tree did nothing but look between the two: every rank did; it wrote and computed nothing."""
+        """Whether every rank of the tree only looked for files between the two, and wrote and computed nothing."""
         if any(later.looks[rank] < looks + AGAIN for rank, looks in self.looks.items()):
             return False
         if any(count > self.written.get(pid, 0) for pid, count in later.written.items()):
@@ -76,21 +76,21 @@ def work_of(pids: Sequence[int], looks: Mapping[int | str, int], now: float, mov
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """Processes of a task that ask in vain, one after the other."""
+class Respawn:
+    """Processes of a task, one started after the other, that all open the same missing file."""
 
     since: float
     """Monotonic, in seconds."""
     process: int
     """The newest of them."""
     changes: int
-    """Looks at the run since then at which that was a newer one."""
+    """How many reports since then had a newer one."""
     moved: object
     """What must not change meanwhile."""
 
 
 class Polls:
-    """Follows, from report to report, the programs of a run that look for files and find none."""
+    """Follows, from report to report, the programs of a run that poll for files that do not come."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Polls:
         others_wait: Callable[[Report, int], bool] = others_wait,
         spared: Collection[int] = (),
     ) -> None:
-        """`others_wait`: can no other task do anything before this one does? `spared`: tasks that are not ended."""
+        """`others_wait`: whether all other tasks wait for this one. `spared`: tasks that are never ended."""
         self._others_wait = others_wait
         self._spared = spared
         inports: dict[int, list[float]] = {}
@@ -108,20 +108,20 @@ class Polls:
         self._patience = {task: max(seconds) for task, seconds in inports.items()}
         self._writers = {port.task for port in plan.ports if port.direction == "out"}
         self._began: dict[int, Work] = {}
-        self._asking: dict[int, Asking] = {}
+        self._respawns: dict[int, Respawn] = {}
         self._unmatched = UnmatchedNames(plan)
-        self.told_s = max(_LEAST_S, min(self._patience.values(), default=float("inf")))
-        """Seconds between the looks at the run that tell of them in time,"""
-        self.every_s = min(_MOST_S, self.told_s)
-        """and that end them in time."""
+        self.message_every_s = max(_LEAST_S, min(self._patience.values(), default=float("inf")))
+        """Seconds between reports, so that messages come in time,"""
+        self.every_s = min(_MOST_S, self.message_every_s)
+        """and so that programs are ended in time."""
 
-    def told(self, report: Report, now: float) -> list[str]:
-        """What to say of those that ask for what will not come as things stand. `now`: monotonic time, in seconds."""
+    def messages(self, report: Report, now: float) -> list[str]:
+        """Messages about programs that poll for what will not come. `now`: monotonic time, in seconds."""
         self._unmatched.follow(report, now)
         unmatched = [
             words
             for index, patience in self._patience.items()
-            for words in self._unmatched.told(report, index, patience, now)
+            for words in self._unmatched.messages(report, index, patience, now)
         ]
         return unmatched + [
             f"task {task.name} {_does(poll)}, and reads nothing meanwhile: {why}"
@@ -132,15 +132,15 @@ class Polls:
         ]
 
     def forget(self) -> None:
-        """No task asks for anything in vain now."""
+        """No task polls for a missing file now."""
         self._began.clear()
-        self._asking.clear()
+        self._respawns.clear()
 
     def only_polls(self, report: Report, index: int, family: Callable[[], Sequence[int]], now: float) -> Final | None:
-        """What to end a task with that has for some time done nothing but ask for what will not come.
+        """The outcome of a task that is to be ended, since it has only polled for what will not come for some time.
 
         Args:
-            family: finds the processes of its program, in the list of all; asked only of a task that looks in vain.
+            family: finds the processes of its program, in the list of all; called only for a task that polls.
             now: monotonic time, in seconds.
 
         Returns:
@@ -162,30 +162,30 @@ class Polls:
             return None
         return "ended while polling" if moved is None else "untouched"
 
-    def starts_in_vain(self, report: Report, index: int, now: float) -> str | None:
-        """The name that ever new processes of a task ask for in vain, while it reads nothing: one of a pool that starts
-        another worker for each that fails. None if it is not to be ended."""
+    def respawns_missing(self, report: Report, index: int, now: float) -> str | None:
+        """The missing file that one new process of a task after another opens, while the task reads nothing: its pool
+        replaces each worker that fails. None if it is not to be ended."""
         task = report.tasks[index]
         vain = task.vain_open
         if vain is None or vain.went_on != "no" or index not in self._patience or index in self._spared:
-            self._asking.pop(index, None)
+            self._respawns.pop(index, None)
             return None
         if vain.sought in ("next name", "next step") or task.nprocs > 1:
             return None
         moved = [port.steps for port in report.ports if port.task == index]
-        before = self._asking.get(index)
+        before = self._respawns.get(index)
         if before is None or before.moved != moved or before.process > vain.process:
-            self._asking[index] = Asking(now, vain.process, 0, moved)
+            self._respawns[index] = Respawn(now, vain.process, 0, moved)
             return None
         changes = before.changes + (vain.process > before.process)
-        self._asking[index] = Asking(before.since, vain.process, changes, moved)
+        self._respawns[index] = Respawn(before.since, vain.process, changes, moved)
         lasts = now - before.since >= self._patience[index]
         return vain.name if lasts and changes >= AGAIN else None
 
     def _looks(
         self, report: Report, index: int, family: Callable[[], Sequence[int]]
     ) -> tuple[Mapping[int | str, int], object]:
-        """What a task looks for that will not come, and what must not change meanwhile; nothing if something may."""
+        """The missing files that a task polls for, and the state that must not change meanwhile."""
         task = report.tasks[index]
         if index not in self._patience or index in self._writers or index in self._spared:
             return {}, None
@@ -202,7 +202,7 @@ class Polls:
         return {}, None
 
     def _why(self, report: Report, poll: Poll) -> Iterator[str]:
-        """Why no step comes that is asked for; nothing if one may."""
+        """Why the step that is polled for does not come; nothing if it may."""
         inport = poll.port
         if not self._may_write(report, inport):
             yield "all who write for its in-port have ended"
@@ -224,7 +224,7 @@ class Polls:
 
 
 class Pollers:
-    """Looks, from time to time, whether a crew's programs do nothing but ask in vain, and ends those that do."""
+    """Ends the programs of a crew that do nothing but poll for missing files."""
 
     def __init__(self, crew: Sequence[TaskRun], board: Board, terminal: Terminal, polls: Polls, hints: Hints) -> None:
         self._crew = crew
@@ -233,19 +233,19 @@ class Pollers:
         self._polls = polls
         self._hints = hints
         self._next = time.monotonic() + polls.every_s
-        self.ask_in_vain = False
-        """Some did when they were looked at last."""
+        self.poll_missing = False
+        """Some program did at the last check."""
 
     def turn(self, now: float) -> None:
-        """End those that have asked in vain for long enough."""
+        """End those that have polled for long enough."""
         if now < self._next:
             return
         self._next = now + self._polls.every_s
         try:
-            self.ask_in_vain = self._board.asks_in_vain()
-            report = self._board.report() if self.ask_in_vain else None
+            self.poll_missing = self._board.asks_in_vain()
+            report = self._board.report() if self.poll_missing else None
         except BoardHeldError:
-            return  # it is asked again, and whoever watches the run says who holds it
+            return  # the next turn reads it, and `StuckRuns` prints who holds it
         if report is None:
             self._polls.forget()
             return
@@ -254,20 +254,20 @@ class Pollers:
                 continue
             pid = run.program.pid
             if end := self._polls.only_polls(report, run.plan.index, partial(process.family, pid), now):
-                self._hints.tell(report)
+                self._hints.show(report)
                 _end(run, pid, end)
-            elif name := self._polls.starts_in_vain(report, run.plan.index, now):
-                if not run.polls_in_vain:
+            elif name := self._polls.respawns_missing(report, run.plan.index, now):
+                if not run.polling_end:
                     self._terminal.say(
-                        f"{run.name}: one new process after another asks for {name!r} in vain; it is ended"
+                        f"{run.name}: one new process after another opens {name!r}, which does not come; it is ended"
                     )
                 _end(run, pid, "failed")
 
 
 def _end(run: TaskRun, pid: int, end: Final) -> None:
-    """End a program that asks for what will not come: its task's end."""
-    process.send([pid], signal.SIGKILL if run.polls_in_vain else signal.SIGTERM, group=True)
-    run.polls_in_vain = end
+    """End a program that polls for what will not come, and with it its task."""
+    process.send([pid], signal.SIGKILL if run.polling_end else signal.SIGTERM, group=True)
+    run.polling_end = end
 
 
 def _does(poll: Poll) -> str:

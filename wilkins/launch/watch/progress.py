@@ -1,4 +1,4 @@
-"""How far a run is: taken from the board while it goes on, shown at the terminal, and left for `wilkins top`."""
+"""The progress of a run: taken from the board, shown at the terminal, and written for `wilkins top`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wilkins.transport.report_table import Report
 _EVERY = 1.0
 _WATCHED_FOR = 5.0
 """Seconds for which somebody looks who has touched the file."""
-_TELL_EVERY = 60.0
+_REPORT_EVERY = 60.0
 """Seconds between two lines where the launcher has no terminal."""
 
 
@@ -82,8 +82,8 @@ def _some(names: Sequence[str]) -> str:
 
 
 class Progress:
-    """Tells how far a run is: at a terminal in lines that rewrite themselves, else in a line a minute, and to
-    `wilkins top` where somebody looks."""
+    """Prints the progress of a run: at a terminal in lines that rewrite themselves, else in a line a minute. Writes it
+    for `wilkins top` while that runs."""
 
     def __init__(self, plan: Plan, folder: Path, terminal: Terminal) -> None:
         """`folder`: the run's directory."""
@@ -93,13 +93,13 @@ class Progress:
         self._history = History()
         self._began = time.monotonic()
         self._due = self._began + _EVERY
-        self._tell_at = self._began + _TELL_EVERY
+        self._report_at = self._began + _REPORT_EVERY
         self._touched: int | None = None
         self._watched_until = 0.0
         self._creations = Creations(folder)
 
     def is_seen(self, now: float) -> bool:
-        """Whether somebody sees how far the run is at any time: at a terminal, or by `wilkins top`.
+        """Whether the progress is shown all the time: at a terminal, or by `wilkins top`.
 
         Args:
             now: monotonic time, in seconds.
@@ -107,23 +107,23 @@ class Progress:
         return self._terminal.is_live or self._is_watched(now)  # also who began since the last turn
 
     def is_wanted(self, now: float) -> bool:
-        """Whether anybody is there to hear how far the run is, now or soon.
+        """Whether the progress is to be printed or written, now or soon.
 
         Args:
             now: monotonic time, in seconds.
         """
-        return self._terminal.is_live or now >= self._tell_at - _EVERY or self._is_watched(now)
+        return self._terminal.is_live or now >= self._report_at - _EVERY or self._is_watched(now)
 
     def turn(self, now: float, report: Callable[[], Report | None], pids: Callable[[], Mapping[int, int]]) -> None:
-        """Tell, if that is due and wanted.
+        """Print and write the progress, if that is due and wanted.
 
         Args:
             now: monotonic time, in seconds.
-            report: asks what the board says; None: that is not known yet.
+            report: returns the report of the board, or None if there is none yet.
             pids: finds the processes of this launcher's programs, by task.
 
         Raises:
-            BoardHeldError: the board could not be asked.
+            BoardHeldError: the board could not be read.
         """
         if now < self._due:
             return
@@ -136,11 +136,11 @@ class Progress:
         self._history.add(take(self._plan, found, pids(), now))
         if self._terminal.is_live:
             self._terminal.keep_below(table(self._history).splitlines())
-        elif now >= self._tell_at:
-            self._tell_at = now + _TELL_EVERY
+        elif now >= self._report_at:
+            self._report_at = now + _REPORT_EVERY
             self._terminal.say(sentence(self._history, now - self._began))
         if self._is_watched(now):
-            with contextlib.suppress(OSError):  # a full disk is told of where a record needs it
+            with contextlib.suppress(OSError):  # a full disk is reported where a record needs it
                 atomic.put(self._folder / STATUS, json.dumps(self._history.newest.as_json()))
 
     def end(self) -> None:

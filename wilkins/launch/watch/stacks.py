@@ -1,4 +1,4 @@
-"""Where a Python program is just now, as py-spy tells it where that is installed."""
+"""The call stack of a running Python program, by py-spy if it is installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_FRAMES = 3
 
 
 def where(pid: int) -> str:
-    """The innermost calls of a Python program's main thread, in a line; empty where nobody can tell them.
+    """The innermost calls of a Python program's main thread, in a line; empty if py-spy cannot read them.
 
     The program is not stopped for that.
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from wilkins.launch.programs.output import Terminal
-from wilkins.launch.watch.others import Others
-from wilkins.launch.watch.saidonce import HELD_AGAIN, HeldBoard
+from wilkins.launch.watch.dependencies import Dependencies
+from wilkins.launch.watch.notices import HELD_AGAIN, HeldBoard
 from wilkins.launch.watch.stopping import Stopping
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.launch.watch.verdicts import Verdicts
@@ -24,7 +24,7 @@ class Starts:
         stopping: Stopping,
         verdicts: Verdicts,
         held: HeldBoard,
-        others: Others,
+        dependencies: Dependencies,
         *,
         can_resume: bool,
     ) -> None:
@@ -34,7 +34,7 @@ class Starts:
         self._stopping = stopping
         self._verdicts = verdicts
         self._held = held
-        self._others = others
+        self._dependencies = dependencies
         self._can_resume = can_resume
 
     def start_due(self, now: float) -> Iterator[TaskRun]:
@@ -82,10 +82,10 @@ class Starts:
         """Whether the task comes after others that go on still. If one of them did not end well, it never starts."""
         if run.starts or not run.plan.after:
             return False
-        before = [self._others.standing(task) for task in run.plan.after]
-        if lost := next((name for standing, name in before if standing == "lost"), None):
+        before = [self._dependencies.status(task) for task in run.plan.after]
+        if lost := next((name for status, name in before if status == "lost"), None):
             run.abandon("not started")
             self._terminal.say(f"{run.name}: not started, since {lost}, which it comes after, did not end well")
-            run.tell_final()
+            run.report_final()
             return True
-        return any(standing == "goes on" for standing, _ in before)
+        return any(status == "goes on" for status, _ in before)

@@ -1,4 +1,4 @@
-"""Finds out whether a run can go on: stops one that is stuck or has no time left, and says who waits for whom."""
+"""Detects a run that is stuck or out of time, stops it, and prints which ranks wait for which."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from wilkins.launch.programs import process
 from wilkins.launch.programs.output import Terminal
-from wilkins.launch.watch import further
-from wilkins.launch.watch.saidonce import HeldBoard, Hints
+from wilkins.launch.watch import helppages
+from wilkins.launch.watch.notices import HeldBoard, Hints
 from wilkins.launch.watch.stopping import Stopping
 from wilkins.launch.watch.taskrun import TaskRun, programs
 from wilkins.transport.board import Board, BoardHeldError
@@ -24,7 +24,7 @@ _LONGEST_PAUSE = 5.0
 """Seconds between two looks at the run, at most."""
 CHECK_MOVED = 5.0
 QUIET_FOR = 30.0
-"""Seconds without a movement after which a run says who waits for whom; it says so again after twice the time."""
+"""Seconds without progress after which the waits are printed; they are printed again after twice the time."""
 
 
 def pause_after(still_s: float) -> float:
@@ -34,7 +34,7 @@ def pause_after(still_s: float) -> float:
 
 
 class StuckRuns:
-    """Looks, from time to time, whether the run can go on."""
+    """Checks from time to time whether the run can go on."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class StuckRuns:
         says_waits: bool,
     ) -> None:
         """`timeout`: seconds that the run may take; `check_moved_s`: seconds between two looks at what has moved;
-        `says_waits`: a run in which nothing moves is told of here, not by another launcher."""
+        `says_waits`: this launcher, and no other one, prints the waits of a run in which nothing moves."""
         now = time.monotonic()
         self._crew = crew
         self._board = board
@@ -63,7 +63,7 @@ class StuckRuns:
         self._ranks = _GoneRanks(crew, board)
         self._next_stuck = now + CHECK_STUCK
         self._doubted = False
-        """It was said that the run may be stuck, and nothing has moved since then."""
+        """A message was printed that the run may be stuck, and nothing has moved since then."""
         self._says_waits = says_waits
         self._check_moved_s = check_moved_s
         self._next_moved = now + check_moved_s
@@ -78,11 +78,11 @@ class StuckRuns:
         """Look, if that is due. `pause`: seconds from now to the next look.
 
         Raises:
-            BoardHeldError: the board could not be asked.
+            BoardHeldError: the board could not be read.
         """
         if now >= self._deadline:
             said = f"the run took longer than --timeout {self._timeout:g} s; stopped"
-            self._stopping.stop(4, "\n".join([said, *self._waits(), further.STUCK]))
+            self._stopping.stop(4, "\n".join([said, *self._waits(), helppages.STUCK]))
             return
         if now >= self._next_stuck:
             self._next_stuck = now + pause(now)
@@ -107,7 +107,7 @@ class StuckRuns:
 
     def _check_moved(self, now: float) -> None:
         report = self._board.report()
-        self._hints.tell(report)
+        self._hints.show(report)
         moved = [(port.steps, port.bytes) for port in report.ports], [run.starts for run in self._crew]
         if self._quiet.moved(moved, now):
             self._doubted = False
@@ -120,15 +120,15 @@ class StuckRuns:
 
         waits = [*explain.waits(report), *explain.awaited(report, programs(self._crew), where)]
         if waits:
-            self._terminal.say("\n".join([f"nothing has moved for {seconds:g} s:", *waits, further.STUCK]))
+            self._terminal.say("\n".join([f"nothing has moved for {seconds:g} s:", *waits, helppages.STUCK]))
 
     def _with_cures(self, said: str) -> str:
         from wilkins.launch.watch import explain
 
-        return "\n".join([said, *explain.cures(self._board.report()), further.STUCK])
+        return "\n".join([said, *explain.cures(self._board.report()), helppages.STUCK])
 
     def _waits(self) -> list[str]:
-        """Who waits for whom, or who keeps all from going on."""
+        """Which ranks wait for which, or the process that holds the lock of the board."""
         from wilkins.launch.watch import explain
 
         try:
@@ -146,14 +146,14 @@ class _Quiet:
         self._say_after = QUIET_FOR
 
     def moved(self, moved: object, now: float) -> bool:
-        """Whether that has changed of which one knows by it that something has moved."""
+        """Record the counters of the run; whether they have changed."""
         if moved == self._moved:
             return False
         self._moved, self._since, self._say_after = moved, now, QUIET_FOR
         return True
 
     def lasts(self, now: float) -> float | None:
-        """For how many seconds to say that it lasts, if that is due: at first, and after twice the time each."""
+        """The seconds without progress to print, if a message is due: the first time, and after twice the time each."""
         if now - self._since < self._say_after:
             return None
         seconds, self._say_after = self._say_after, 2 * self._say_after
@@ -161,7 +161,7 @@ class _Quiet:
 
 
 class _GoneRanks:
-    """Tells the board of ranks that have ended while others of their tasks go on."""
+    """Reports to the board the ranks that have ended while others of their tasks go on."""
 
     def __init__(self, crew: Sequence[TaskRun], board: Board) -> None:
         self._crew = crew
@@ -170,7 +170,7 @@ class _GoneRanks:
         """By the mpiexec that runs them."""
 
     def note(self) -> None:
-        """Look for such ranks."""
+        """Find and report such ranks."""
         running = [
             (run, run.program.pid)
             for run in self._crew

@@ -14,10 +14,10 @@ from wilkins.launch.programs.leftovers import Segments
 from wilkins.launch.programs.output import Stream, Terminal
 from wilkins.launch.programs.process import Children
 from wilkins.launch.programs.signals import Signals
-from wilkins.launch.watch.others import Others
+from wilkins.launch.watch.dependencies import Dependencies
+from wilkins.launch.watch.notices import HELD_AGAIN, FindHints, HeldBoard, Hints, failure_on
 from wilkins.launch.watch.polling import Pollers, Polls
 from wilkins.launch.watch.progress import Progress
-from wilkins.launch.watch.saidonce import HELD_AGAIN, FindHints, HeldBoard, Hints, failure_on
 from wilkins.launch.watch.starts import Starts
 from wilkins.launch.watch.stopping import Stop, Stopping
 from wilkins.launch.watch.stuck import CHECK_MOVED, CHECK_STUCK, StuckRuns, pause_after
@@ -67,13 +67,13 @@ class Supervisor:
         inbox: Inbox | None = None,
         can_resume: bool = False,
         family: Callable[[], Iterable[int]] = _descendants,
-        others: Others | None = None,
+        dependencies: Dependencies | None = None,
     ) -> None:
         """`whole`: None, where another launcher looks after the whole run. `on_stop` is called when this crew is what
-        stops the run; `hints` finds in a report what the user should be told while the run goes on, once; `polls` finds
-        programs that do nothing but ask for what will not come, which are ended; `inbox` is what another launcher of
-        the run says; `can_resume`: another run can go on with this one; `family` finds the processes of its programs;
-        `others` knows of the run's tasks, where other launchers start some of them."""
+        stops the run; `hints` returns the hints for the user in a report, each of which is printed once; `polls`
+        finds programs that only poll for files that will not come, which are ended; `inbox`: the messages of another
+        launcher of the run; `can_resume`: another run can go on with this one; `family` finds the processes of its
+        programs; `dependencies`: the status of the run's other tasks, where other launchers start some of them."""
         self.crew = list(crew)
         self._board = board
         self._inbox = inbox
@@ -86,9 +86,11 @@ class Supervisor:
         self._segments = Segments(time.monotonic(), family, watch=watches, on_seen=board.note_segment)
         self._stopping = Stopping(self.crew, board, terminal, self._children, self._segments, on_stop)
         self._held = held = HeldBoard(terminal)
-        others = others or Others(self.crew)
-        self._verdicts = Verdicts(self.crew, board, terminal, self._stopping, held, others)
-        self._starts = Starts(self.crew, terminal, self._stopping, self._verdicts, held, others, can_resume=can_resume)
+        dependencies = dependencies or Dependencies(self.crew)
+        self._verdicts = Verdicts(self.crew, board, terminal, self._stopping, held, dependencies)
+        self._starts = Starts(
+            self.crew, terminal, self._stopping, self._verdicts, held, dependencies, can_resume=can_resume
+        )
         said = Hints(terminal, hints)
         self._pollers = Pollers(self.crew, board, terminal, polls, said) if polls else None
         self._stuck: StuckRuns | None = None
@@ -101,7 +103,7 @@ class Supervisor:
                 held,
                 said,
                 timeout=whole.timeout,
-                check_moved_s=min(CHECK_MOVED, polls.told_s) if polls else CHECK_MOVED,
+                check_moved_s=min(CHECK_MOVED, polls.message_every_s) if polls else CHECK_MOVED,
                 says_waits=inbox is None,
             )
 
@@ -217,8 +219,8 @@ class Supervisor:
     def _pause(self, now: float) -> float:
         """Seconds until the next look at the run, where nothing happens before."""
         seen = self._progress is not None and self._progress.is_seen(now)
-        in_vain = self._pollers is not None and self._pollers.ask_in_vain
-        wanted = seen or in_vain or self._held.error is not None
+        polling = self._pollers is not None and self._pollers.poll_missing
+        wanted = seen or polling or self._held.error is not None
         return CHECK_STUCK if wanted else pause_after(self._board.still_s())
 
     def _next_due(self, latest: float) -> float:

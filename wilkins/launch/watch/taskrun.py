@@ -38,7 +38,7 @@ def _goes_on(_task: TaskPlan, _again: bool) -> Back:
 
 
 class Ends:
-    """Tells the board about the starts and ends of a task's program."""
+    """Reports the starts and ends of a task's program to the board."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -89,8 +89,8 @@ class TaskRun:
         """Exit code of the program that has ended, until it was judged."""
         self.stream: Stream | None = None
         self.untouched: tuple[str, ...] = ()
-        self.polls_in_vain: Final | None = None
-        """The program is being ended, since it only asks again and again for what will not come: its task's end."""
+        self.polling_end: Final | None = None
+        """The outcome of a task whose program is being ended, since it only polls for what will not come."""
         self._board = board
         self._board_index = ports.by_plan(plan.index)
         self._in_ports = ports.inward(plan.index)
@@ -101,10 +101,10 @@ class TaskRun:
         self._interval = _FIRST_POLL
         self._takes_filename = takes_filename(plan)
         self._once = once
-        self._told_final = False
+        self._final_reported = False
         self._facts_at_end: Facts | None = None
         self._listed = listed
-        self._told_listed = False
+        self._relisted = False
         self._failed_at = 0.0
         self._go_back = go_back or _goes_on
         self.failures = 0
@@ -114,7 +114,7 @@ class TaskRun:
         self._retries = False
         """The next start is one."""
         self.spared = False
-        """It has failed, and the run goes on as if nothing were amiss."""
+        """It has failed, and the run goes on without it."""
         self._steps_well = False
         """Its program has ended well, to be started again for the next step."""
 
@@ -128,7 +128,7 @@ class TaskRun:
 
         Raises:
             OSError: the program cannot be started.
-            BoardHeldError: not now, since the board could not be asked or told.
+            BoardHeldError: the board could not be read or changed now.
         """
         if self.plan.resumed and self.plan.resumed.ended:
             self._end("done")
@@ -160,13 +160,13 @@ class TaskRun:
         began = time.monotonic_ns()
         self.program = self._start(self.plan, filename)
         self._trace.started(began)
-        self._tell_listed()
+        self._log_relisted()
         self.stream = Stream(self.program.output, self.log)
         self.state = "running"
         return True
 
     def _made_ready(self, now: float) -> bool:
-        """Whether all is as it must be for a start after a failure; `poll_at` says when to ask again.
+        """Whether the task can be started after a failure now; else `poll_at` is the time to try again.
 
         Raises:
             CannotGoBackError: there is no such start.
@@ -196,37 +196,37 @@ class TaskRun:
 
     @property
     def comes_again(self) -> bool:
-        """It has failed, and is going to be started again."""
+        """Whether it has failed and will be started again."""
         return self._retries and self.state == "waiting"
 
     @property
     def _for_same_step(self) -> bool:
-        """The next start after a failure is for the step at which the program has failed."""
+        """Whether the next start after a failure is for the step at which the program has failed."""
         if not self._in_ports or not may_read_again(self.plan):
             return False
         per_start = self._takes_filename or self.plan.rerun == "always" or self._steps_well
         return self.plan.restart is not None or per_start
 
     def _left_processes(self) -> list[int]:
-        """What the failed program has left running, of those processes that the layer is in."""
+        """The processes with the layer that the failed program has left running."""
         of_run = process.members("WILKINS_RUN", str(self._board.path))
         return [pid for pid in of_run if process.environment(pid).get("WILKINS_TASK") == str(self.plan.index)]
 
-    def _tell_listed(self) -> None:
-        """Say once that the task is started again for steps that came after its program had listed what was there."""
-        if self._listed and not self._told_listed:
-            self._told_listed = True
+    def _log_relisted(self) -> None:
+        """Log, once, that the task is started again for steps that came after its program had listed the folder."""
+        if self._listed and not self._relisted:
+            self._relisted = True
             self.log.say(_started_again(self.name))
 
     @property
     def lost(self) -> bool:
-        """It has not done its work, and that matters to the run."""
+        """Whether it has failed to do its work, in a run that needs it."""
         return self.outcome in ("failed", "untouched", "stopped", "not started") and not self.spared
 
     @property
     def relisted(self) -> bool:
-        """The task was started again for steps that came after its program had listed what was there."""
-        return self._told_listed
+        """Whether the task was started again for steps that came after its program had listed the folder."""
+        return self._relisted
 
     def _awaited(self) -> list[int]:
         """The in-ports that must offer a step before the next start: the first, or all that were ever read."""
@@ -251,7 +251,7 @@ class TaskRun:
         """The task waits for its next start, or has ended with its program. None: it was judged before.
 
         Raises:
-            BoardHeldError: that cannot be told before the board can be asked.
+            BoardHeldError: unknown until the board can be read.
         """
         if self.outcome is not None:
             self.unjudged = None
@@ -259,7 +259,7 @@ class TaskRun:
             return None
         facts = self._facts_at_end or self.facts()
         self.exit, self.unjudged = Exit(self.unjudged or 0), None
-        verdict = self.polls_in_vain or decide.after_exit(self.exit, facts)
+        verdict = self.polling_end or decide.after_exit(self.exit, facts)
         if verdict == "retry":
             self.failures += 1
             self._retries = True
@@ -271,7 +271,7 @@ class TaskRun:
         if verdict == "again":
             self._steps_well = True
             self._listed = decide.has_read_listed(facts)
-            self._tell_again()
+            self._report_restart()
             if self._once:
                 self.state, self.outcome = "ended", "done"
             else:
@@ -290,7 +290,7 @@ class TaskRun:
         """The program has done all it will do and is about to exit with `code`, but its process waits for others.
 
         Raises:
-            BoardHeldError: what that means cannot be told before the board can be asked.
+            BoardHeldError: unknown until the board can be read.
         """
         if self._facts_at_end is not None:
             return None
@@ -300,13 +300,13 @@ class TaskRun:
         self._trace.ended(code)
         verdict = decide.after_exit(Exit(code), self._facts_at_end)
         if verdict == "again":
-            self._tell_again()
+            self._report_restart()
         elif verdict in ("failed", "untouched"):
             self.exit = Exit(code)
             self.outcome = "failed" if verdict == "failed" else "untouched"
             self.untouched = self._facts_at_end.untouched
         else:
-            self.tell_final()
+            self.report_final()
         return verdict
 
     def _end(self, outcome: Outcome, facts: Facts | None = None) -> None:
@@ -315,19 +315,19 @@ class TaskRun:
         if facts is not None and outcome == "untouched":
             self.untouched = facts.untouched
         if outcome not in ("failed", "untouched"):  # these may stop the run, before its consumers see an end
-            self.tell_final()
+            self.report_final()
 
-    def tell_final(self) -> None:
-        """Let the board know that nothing more will come from this task."""
-        if not self._told_final:
-            self._told_final = True
+    def report_final(self) -> None:
+        """Report to the board that nothing more will come from this task."""
+        if not self._final_reported:
+            self._final_reported = True
             ended = self._ends.exited(self.plan.index, final=True, clean=self.outcome != "failed")
             if ended and self.outcome not in ("failed", "untouched"):
                 self._trace.done()
 
-    def _tell_again(self) -> None:
-        if not self._told_final:
-            self._told_final = self._once
+    def _report_restart(self) -> None:
+        if not self._final_reported:
+            self._final_reported = self._once
             self._ends.exited(self.plan.index, final=False, clean=True)
 
     def _stop_clock(self) -> None:

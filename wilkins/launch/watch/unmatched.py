@@ -1,17 +1,17 @@
-"""Programs that ask again and again for a name that matches no port and that is not there: perhaps they mean a step."""
+"""Programs that poll for a name that matches no port and does not exist: perhaps they mean a step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from wilkins.launch.watch.namesakes import as_next, is_one_letter_off, nearest
+from wilkins.launch.watch.similarnames import as_next, is_one_letter_off, nearest
 from wilkins.plan.plan import Plan
 from wilkins.transport.report_table import Report
 from wilkins.values import dataclass
 
 AGAIN = 3
-"""So many looks in vain are "again and again"."""
+"""So many failed lookups are "again and again"."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class UnmatchedNames:
         self._folders = [task.cwd for task in plan.tasks]
         self._is_there = is_there
         self._asked: dict[tuple[int, str], _Asked] = {}
-        self._told: dict[tuple[int, str], str] = {}
+        self._messages: dict[tuple[int, str], str] = {}
 
     def follow(self, report: Report, now: float) -> None:
         """Take in what a report says."""
@@ -61,16 +61,16 @@ class UnmatchedNames:
             if task == index and times >= AGAIN and seconds >= patience and now - one.last <= patience / AGAIN:
                 yield name, times, seconds
 
-    def told(self, report: Report, index: int, patience: float, now: float) -> Iterator[str]:
-        """What to say of the names that a task asks for again and again; the same of each every time."""
+    def messages(self, report: Report, index: int, patience: float, now: float) -> Iterator[str]:
+        """Messages about the names that a task polls for; the same for each name every time."""
         for name, times, seconds in self.polled(index, patience, now):
-            if (index, name) not in self._told and (meant := _meant(report, index, name)):
-                self._told[index, name] = (
+            if (index, name) not in self._messages and (meant := _meant(report, index, name)):
+                self._messages[index, name] = (
                     f"task {report.tasks[index].name} asks again and again for {name!r} ({times} times in "
                     f"{seconds:.0f} s), which matches no port and is not there, and reads nothing meanwhile: {meant}"
                 )
-            if (index, name) in self._told:
-                yield self._told[index, name]
+            if (index, name) in self._messages:
+                yield self._messages[index, name]
 
 
 def only_one(report: Report, index: int) -> dict[str, int]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.watch.decide import Verdict
-from wilkins.launch.watch.others import Others
-from wilkins.launch.watch.saidonce import HeldBoard, failure_on, report_of
+from wilkins.launch.watch.dependencies import Dependencies
+from wilkins.launch.watch.notices import HeldBoard, failure_on, report_of
 from wilkins.launch.watch.stopping import Stopping
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.transport.board import Board, BoardHeldError
@@ -23,14 +23,14 @@ class Verdicts:
         terminal: Terminal,
         stopping: Stopping,
         held: HeldBoard,
-        others: Others,
+        dependencies: Dependencies,
     ) -> None:
         self._crew = crew
         self._board = board
         self._terminal = terminal
         self._stopping = stopping
         self._held = held
-        self._others = others
+        self._dependencies = dependencies
         self._undecided: list[tuple[TaskRun, str]] = []
         """Instances that have failed, and what is to be said of that, until it is known whether they may."""
         self.any_failed = False
@@ -95,7 +95,7 @@ class Verdicts:
         """What follows from the failures of tasks, as far as it is known whether they may fail."""
         undecided, self._undecided = self._undecided, []
         for run, message in undecided:
-            may_fail = self._others.may_fail(run)
+            may_fail = self._dependencies.may_fail(run)
             if may_fail is None:
                 self._undecided.append((run, message))
             elif may_fail:
@@ -103,7 +103,7 @@ class Verdicts:
 
                 run.spared = True
                 self._terminal.say(f"{message}\n{explain.left_out(run)}")
-                run.tell_final()
+                run.report_final()
             else:
                 self._lose(run, message)
 
@@ -113,4 +113,4 @@ class Verdicts:
             self._stopping.stop(1, message)
         else:
             self._terminal.say(message)
-            run.tell_final()
+            run.report_final()

@@ -61,7 +61,7 @@ def advise(found: Sequence[Share], joins: Sequence[tuple[str, str]], summary: Ma
     return messages[:_MOST_ADVICE] or ["No task waited for another, or for its start, for much of its time."]
 
 
-def crowded(ranks: Mapping[str, int], cores: int) -> list[str]:
+def oversubscribed(ranks: Mapping[str, int], cores: int) -> list[str]:
     """What to say of tasks that had more ranks than there were cores, by name with their ranks."""
     return [
         f"{name} had {count} ranks on {count_of(cores, 'core')}: they took turns, and ranks of MPI spin while they "

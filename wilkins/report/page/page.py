@@ -22,7 +22,7 @@ from wilkins.names import text_of
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.report.draw.svg import ACTIVITIES, variables
-from wilkins.report.page.advice import Share, account, advise, crowded, shares
+from wilkins.report.page.advice import Share, account, advise, oversubscribed, shares
 from wilkins.report.page.measured import graph_of
 from wilkins.report.page.value import packed, value_of
 from wilkins.report.pictures import output_text
@@ -98,7 +98,7 @@ def page_of(records: Records) -> str:
         (tasks[records.plan.ports[one.outport].task].name, tasks[records.plan.ports[one.inport].task].name)
         for one in records.plan.channels
     ]
-    advice = [*_crowded(records), *advise(spent, joins, records.summary)]
+    advice = [*_oversubscribed(records), *advise(spent, joins, records.summary)]
     shape = Template((_HERE / "page.html").read_text(encoding="utf-8"))
     return shape.substitute(
         title=escape(f"{text_of(records.plan.name)}: {records.folder.name}"),
@@ -120,11 +120,11 @@ def page_of(records: Records) -> str:
     )
 
 
-def _crowded(records: Records) -> list[str]:
+def _oversubscribed(records: Records) -> list[str]:
     cores = records.versions.get("cores", "")
     if records.plan.hosts or not cores.isdecimal():
         return []
-    return crowded(
+    return oversubscribed(
         {task.name.removesuffix(f"[{task.instance}]"): task.nprocs for task in records.plan.tasks}, int(cores)
     )
 

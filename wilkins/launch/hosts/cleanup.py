@@ -1,18 +1,18 @@
-"""Cleans up on a host whose keeper is gone: ``lost.py RUN HOST``, called by the head, there."""
+"""Cleans up on a host whose keeper is gone: ``cleanup.py RUN HOST``, started there by the head."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from wilkins.launch.hosts import reach
+from wilkins.launch.hosts import remote
 from wilkins.launch.programs.guard import end_members
 from wilkins.transport.board import sweep
 
 
 def clean(run: Path, host: str) -> None:
     """End what an mpiexec on another host has started here, and free what the run has left."""
-    end_members(reach.part_of(run, host), variable=reach.PART)
+    end_members(remote.mark_of(run, host), variable=remote.MARK)
     sweep()
 
 

@@ -1,4 +1,4 @@
-"""What is said once while a run goes on: hints, and that a process stands still with the board."""
+"""Messages that are printed once while a run goes on: hints, and a process that holds the lock of the board."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from wilkins.transport.board import Board, BoardHeldError
 from wilkins.transport.report_table import Report
 
 _HELD_FOR = 5.0
-"""Seconds for which a process may stand still with the board before that is said."""
+"""Seconds for which a process may hold the lock of the board before that is printed."""
 
 HELD_AGAIN = 0.1
-"""Seconds until the board is asked again."""
+"""Seconds until the board is read again."""
 
 FindHints = Callable[[Report], list[str]]
 
 
 class Hints:
-    """What the user should be told while the run goes on."""
+    """Prints hints for the user while the run goes on, each of them once."""
 
     def __init__(self, terminal: Terminal, find: FindHints | None) -> None:
         """`find`: finds hints in a report of the board."""
@@ -29,8 +29,8 @@ class Hints:
         self._find = find
         self._said: set[str] = set()
 
-    def tell(self, report: Report) -> None:
-        """Say what was not said before."""
+    def show(self, report: Report) -> None:
+        """Print the hints that were not printed before."""
         for hint in self._find(report) if self._find else ():
             if hint not in self._said:
                 self._said.add(hint)
@@ -38,7 +38,7 @@ class Hints:
 
 
 class HeldBoard:
-    """A process stands still with the board, which can be neither asked nor told meanwhile."""
+    """A stopped process that holds the lock of the board, which cannot be read or changed meanwhile."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -48,7 +48,7 @@ class HeldBoard:
         """Who holds it; None: nobody."""
 
     def note(self, now: float, error: BoardHeldError) -> None:
-        """The board is held; say so if that lasts."""
+        """The lock of the board is held; print that if it lasts."""
         self.error = error
         self._since = min(self._since, now)
         if now - self._since >= _HELD_FOR and not self._said:
@@ -56,29 +56,29 @@ class HeldBoard:
             self._terminal.say(str(error))
 
     def is_over(self) -> None:
-        """The board could be asked."""
+        """The lock of the board was free."""
         self.error, self._since = None, float("inf")
 
 
 def failure_on(board: Board) -> str | None:
-    """The error on the board; None also where that cannot be asked."""
+    """The error on the board; None also if the board cannot be read now."""
     with contextlib.suppress(BoardHeldError):
         return board.failure()
     return None
 
 
 def report_of(board: Board) -> Report | None:
-    """What the board knows; None if it cannot be asked now."""
+    """The report of the board; None if the board cannot be read now."""
     with contextlib.suppress(BoardHeldError):
         return board.report()
     return None
 
 
 def last_report(board: Board) -> Report:
-    """What the board says when all programs have ended.
+    """The report of the board when all programs have ended.
 
     Raises:
-        BoardHeldError: a process that could not be ended stands still with it.
+        BoardHeldError: a process that could not be ended holds its lock.
     """
     until = time.monotonic() + GRACE
     while time.monotonic() < until:

@@ -28,7 +28,7 @@ _RING = (WRITERS + 2) * BLOCK
 """A block for each thread that writes or captures, the caller among these: more would only wait."""
 
 
-def save_at_once(folder: Path, ranks: Group, step: int, state: Any, keep: int) -> None:
+def save_synchronously(folder: Path, ranks: Group, step: int, state: Any, keep: int) -> None:
     """Make the states of all ranks a version, which is on storage when this returns. Collective.
 
     Of the course that leads here, the newest `keep` versions stay: none of this step or a later one that was there.

@@ -1,4 +1,4 @@
-"""What a keeper tells the head of its host's part: while that goes on, and at its end."""
+"""The messages of a keeper to the head about its host: the status while the host works, and the result at its end."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from wilkins.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """Whether anything moves on a host."""
+class HostStatus:
+    """The status of a host."""
 
     still: float = 0.0
-    """Seconds for which nothing has."""
+    """Seconds without progress."""
     report: Report | None = None
-    """What the board says then."""
+    """The report of the board then."""
     over: tuple[int, ...] = ()
-    """Relays that have brought all."""
+    """Relays that have delivered all steps."""
     comes: bool = False
     """A program that has failed is to be started again."""
 
@@ -29,16 +29,16 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What became of a host's part."""
+class HostResult:
+    """The result of a host."""
 
     code: int
     report: Report | None
     datasets: tuple[str, ...] = ()
-    """What to say of datasets that no step had."""
+    """Messages about datasets that no step has."""
     ends: tuple[TaskEnd, ...] = ()
     """Of its tasks."""
     failures: Mapping[int, int] = field(default_factory=dict)
     """By task of the whole plan: how often it has failed."""
     messages: Mapping[int, int] = field(default_factory=dict)
-    """By relay: how many it has sent or got."""
+    """By relay: how many messages it has exchanged."""

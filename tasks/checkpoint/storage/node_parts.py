@@ -164,7 +164,7 @@ def _check_sheet(sheet: Sheet) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NodePart:
     """What a node's folder has of a version."""
 
     path: Path
@@ -222,7 +222,7 @@ class Part:
         return ""
 
 
-def read_part(path: Path, name: str = "") -> Part:
+def read_part(path: Path, name: str = "") -> NodePart:
     """What a folder has of a version; `name` is the version's, if the folder is still hidden.
 
     Raises:
@@ -238,7 +238,7 @@ def read_part(path: Path, name: str = "") -> Part:
             raise Damaged(f"{path / SHEET} belongs to another version")
     elif not all((path / one.file).exists() and (path / one.index).exists() for one in manifest.streams):
         raise Damaged(f"{path} has neither {SHEET} nor all files of the version")
-    return Part(path, manifest, sheet)
+    return NodePart(path, manifest, sheet)
 
 
 def has_parts(folder: Path) -> bool:

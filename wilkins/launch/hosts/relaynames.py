@@ -1,4 +1,4 @@
-"""Messages of a host, in which a relay is called by the task whose steps it brings: users know nothing of relays."""
+"""Replaces the names of relays in messages by the tasks whose steps they carry, since users know nothing of relays."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import Part, spans
+from wilkins.plan.split import HostPart, spans
 
 _WORD = re.compile(r"(?<![\w/.\[\]-])[\w\[\]-]+(?:\.[\w\[\]-]+)*")
 """What may be a task's name; no part of a path."""
 
 
-def spoken(plan: Plan, parts: Sequence[Part]) -> Callable[[str], str]:
-    """What says a message in that way. Where the task writes on several hosts, the host is named, too."""
+def relay_name_replacer(plan: Plan, parts: Sequence[HostPart]) -> Callable[[str], str]:
+    """Return the function that replaces the names in a message. The host is added if a task writes on several."""
     names: dict[str, str] = {}
     for part in parts:
         for place, relay in (*part.senders, *part.receivers):

@@ -1,4 +1,4 @@
-"""Which pages say more about what a run told: those about the keys that its messages name."""
+"""The pages of `wilkins help` about the keys that the messages of a run name."""
 
 from __future__ import annotations
 

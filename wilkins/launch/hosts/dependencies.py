@@ -1,7 +1,7 @@
-"""What a keeper has to know of tasks on other hosts: which have ended that come before its own, and which may fail.
+"""The dependencies of a host's tasks on tasks of other hosts: which have ended, and which instances may fail.
 
-A keeper tells the head the end of each task that others come after, and the head all other keepers. Whether an instance
-of an ensemble may fail, the head alone says, since all hosts may lose some at one time.
+A keeper reports the end of each task that others come after to the head, which reports it to all other keepers. Only
+the head decides whether an instance of an ensemble may fail, since several hosts may lose some at one time.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from wilkins.launch.hosts.control import Control
-from wilkins.launch.watch.others import Others, Standing
+from wilkins.launch.watch.dependencies import Dependencies, TaskStatus
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import Part, leads
+from wilkins.plan.split import HostPart, lead_host
 
 
-class Elsewhere(Others):
-    """Where each host's keeper starts tasks of its own. Tasks that come before others have their numbers of the whole
-    plan in these, also in a part of it."""
+class HostDependencies(Dependencies):
+    """The dependencies of tasks where each host's keeper starts its own. `after` of a task in a host's part of the plan
+    has the indices of the whole plan."""
 
-    def __init__(self, plan: Plan, part: Part, control: Control) -> None:
+    def __init__(self, plan: Plan, part: HostPart, control: Control) -> None:
         super().__init__(())
         self._plan = plan
         self._part = part
@@ -31,7 +31,7 @@ class Elsewhere(Others):
         self._may_fail: dict[int, bool | None] = {}
         """By task of the whole plan that has failed; None: the head was asked."""
 
-    def standing(self, task: int) -> tuple[Standing, str]:
+    def status(self, task: int) -> tuple[TaskStatus, str]:
         name = self._plan.tasks[task].name
         if task not in self._ended:
             return "goes on", name
@@ -46,20 +46,20 @@ class Elsewhere(Others):
             self._control.send(may_fail=task)
         return self._may_fail[task]
 
-    def heed(self, message: dict[str, Any]) -> None:
-        """Hear what the head says of these."""
+    def handle(self, message: dict[str, Any]) -> None:
+        """Handle a message of the head about these."""
         if "task_ended" in message:
             self._ended[message["task_ended"]] = message["lost"]
         elif "spare" in message:
             self._may_fail[message["spare"]] = message["may_fail"]
 
-    def tell(self, crew: Sequence[TaskRun]) -> None:
-        """Tell the ends of this host's tasks, the first ones of the crew, that others come after."""
+    def report_ended(self, crew: Sequence[TaskRun]) -> None:
+        """Report the ends of this host's tasks, the first ones of the crew, that others come after."""
         for task, run in zip(self._part.tasks, crew, strict=False):
             if task not in self._awaited or task in self._ended or run.state != "ended" or run.program is not None:
                 continue
             undecided = self._may_fail.get(task, False) is not False and not run.spared
-            if not undecided and leads(self._plan.tasks[task]) == self._part.host:
+            if not undecided and lead_host(self._plan.tasks[task]) == self._part.host:
                 self._ended[task] = run.lost
                 self._control.send(task_ended=task, lost=run.lost)
 

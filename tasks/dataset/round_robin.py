@@ -34,7 +34,7 @@ class Taken:
     """The file that has them, if it is known to be on the disk."""
 
 
-class Turns:
+class RoundRobin:
     """Lets the workers of a rank share a stream, step k for the worker k modulo their number.
 
     A worker that needs a step which has not come takes the next one of the stream. If that belongs to another, busy

@@ -1,4 +1,4 @@
-"""Stands for ssh to an mpiexec that starts ranks on several hosts: gets to a host as the head of the run does."""
+"""Runs commands on other hosts, by ssh, srun or a command of the user; as a program, the launch agent of an mpiexec."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 RSH = "WILKINS_RSH"
 """Names a command that runs another one on a host, as ``ssh HOST COMMAND`` does, instead of ssh or srun."""
 
-PART = "WILKINS_PART"
-"""Marks what was started here for a task of several hosts, so that this host's keeper can end it."""
+MARK = "WILKINS_PART"
+"""Marks the processes on a host that belong to a task of several hosts, so that the host's keeper can end them."""
 
 _OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5")
 """Of ssh: ask nobody for a password, and do not try for ever, nor wait for a host that is cut off."""
 
 
-def remote(host: str, words: Sequence[str]) -> list[str]:
+def remote_command(host: str, words: Sequence[str]) -> list[str]:
     """The command that starts a program on a host."""
     agent = shlex.split(os.environ.get(RSH, ""))
     if not agent and host in (socket.gethostname(), socket.gethostname().partition(".")[0], "localhost"):
@@ -32,12 +32,12 @@ def remote(host: str, words: Sequence[str]) -> list[str]:
 
 
 def address(host: str) -> str:
-    """By which other hosts reach one."""
+    """The address by which other hosts reach a host."""
     return socket.gethostname() if host == "localhost" or RSH in os.environ else host
 
 
-def part_of(run: Path, host: str) -> str:
-    """The value of `PART` on a host."""
+def mark_of(run: Path, host: str) -> str:
+    """The value of `MARK` on a host."""
     return str(run / "hosts" / host)
 
 
@@ -45,8 +45,8 @@ def main(run: Path, words: list[str]) -> None:
     """``[OPTION ...] HOST WORD ...``: the words, with spaces between them, are what a shell on the host is to do."""
     while words[0].startswith("-"):
         words = words[1:]
-    mark = f"{PART}={part_of(run, words[0])}"
-    command = remote(words[0], ["/usr/bin/env", mark, "/bin/sh", "-c", " ".join(words[1:])])
+    mark = f"{MARK}={mark_of(run, words[0])}"
+    command = remote_command(words[0], ["/usr/bin/env", mark, "/bin/sh", "-c", " ".join(words[1:])])
     os.execvp(command[0], command)
 
 

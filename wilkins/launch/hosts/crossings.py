@@ -1,22 +1,22 @@
-"""What crossed between the hosts of a run, from what their keepers tell at the end."""
+"""The transfers between the hosts of a run, from what their keepers report at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from wilkins.launch.hosts.told import Account
+from wilkins.launch.hosts.status import HostResult
 from wilkins.launch.records.crossings import Crossing
 from wilkins.launch.records.tracednames import Trace
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import Part, Relay
+from wilkins.plan.split import HostPart, Relay
 from wilkins.transport.report_table import PortFacts
 
 
-def crossed(plan: Plan, told: Sequence[tuple[Part, Account]]) -> list[Crossing]:
-    """What each relay has carried whose receiver's host has told: the steps that arrived, and the messages for them."""
+def crossings_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> list[Crossing]:
+    """For each relay whose receiver's host has reported: the steps that arrived, and the messages for them."""
     found = []
-    for part, account in told:
+    for part, account in results:
         port_of = {port.task: port for port in (account.report.ports if account.report else ())}
         found += [
             _crossing(plan, relay, port_of[task], account.messages[relay.index]) for task, relay in part.receivers
@@ -24,7 +24,7 @@ def crossed(plan: Plan, told: Sequence[tuple[Part, Account]]) -> list[Crossing]:
     return found
 
 
-def traced(plan: Plan, part: Part, path: Path) -> Trace:
+def host_trace(plan: Plan, part: HostPart, path: Path) -> Trace:
     """The trace of a host, whose senders take steps for readers elsewhere."""
     readers = {}
     for place, relay in part.senders:

@@ -1,4 +1,4 @@
-"""What a keeper does before its host's part of the run begins: it hears the head, and gives signs of life."""
+"""The handshake of a keeper with the head before its host's part begins: the keeper waits, and sends heartbeats."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from wilkins.errors import WilkinsError
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control
-from wilkins.launch.hosts.told import Account, State
+from wilkins.launch.hosts.status import HostResult, HostStatus
 
 
 class Refused(WilkinsError):
-    """There is to be no run; the head, or who stands for it, has given the exit code."""
+    """The run was refused; the exit code came from the head, or from the process that acts for it."""
 
     def __init__(self, code: int) -> None:
         super().__init__("there is no run")
         self.code = code
 
 
-class Opening:
-    """What the head says until then."""
+class Handshake:
+    """Waits for the messages of the head until then."""
 
     patience = PATIENCE
     """Seconds of silence after which it counts as gone."""
@@ -29,15 +29,15 @@ class Opening:
         self._control = control
         self._heard = 0.0
         self.rest: list[dict[str, Any]] = []
-        """What it said after that for which was waited last."""
+        """The messages after the last one that was waited for."""
         self.selector = selectors.DefaultSelector()
         self.selector.register(control.reads, selectors.EVENT_READ, self._hear)
 
     def wait(self, word: str) -> dict[str, Any]:
-        """Its message with this word.
+        """Wait for the message with this key.
 
         Raises:
-            EOFError: it has left, is not heard, or has stopped the run.
+            EOFError: the head has left, is silent, or has stopped the run.
         """
         self._heard = time.monotonic()
         while time.monotonic() - self._heard <= self.patience:
@@ -45,8 +45,8 @@ class Opening:
                 message = self.rest.pop(0)
                 if word in message:
                     return message
-                self.heed(message)
-            self._control.send(beat=State(), steps=[])
+                self.handle(message)
+            self._control.send(beat=HostStatus(), steps=[])
             for key, _ in self.selector.select(BEAT):
                 key.data()
         raise EOFError
@@ -58,8 +58,8 @@ class Opening:
         self._heard = time.monotonic()
         self.rest += messages
 
-    def heed(self, message: dict[str, Any]) -> None:
-        """Hear what was not waited for."""
+    def handle(self, message: dict[str, Any]) -> None:
+        """Handle a message that was not waited for."""
         if "stop" in message:
-            self._control.send(ended=Account(message["stop"], None))
+            self._control.send(ended=HostResult(message["stop"], None))
             raise EOFError

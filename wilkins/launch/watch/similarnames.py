@@ -1,4 +1,4 @@
-"""Names that a program used, and that may be meant for a port whose pattern they do not match."""
+"""Names that a program used, and that are similar to the pattern of a port without matching it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pattern_of(name: str) -> str:
 
 
 def as_next(name: str, port: str) -> str:
-    """What to do where a program means its next step by a name that no step has. `port`: the in-port, in words.
+    """The remedy for a program that opens its next step by a name that no step has. `port`: the in-port, in words.
 
     A name with a number is rather one of a series, in which numbers or letters are others.
     """

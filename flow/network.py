@@ -16,7 +16,7 @@ def nanoseconds(seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-class Line:
+class Link:
     """One direction of a host's network. It carries transfers in the order of booking."""
 
     def __init__(self, bandwidth: float | None) -> None:
@@ -36,16 +36,16 @@ class Line:
         return begin
 
 
-class Lines(NamedTuple):
+class NetworkLinks(NamedTuple):
     """A host's network."""
 
-    sends: Line
-    receives: Line
+    sends: Link
+    receives: Link
 
 
-def lines(host: ModelHost) -> Lines:
+def network_links(host: ModelHost) -> NetworkLinks:
     """The network of a host, unused."""
-    return Lines(Line(host.bandwidth), Line(host.bandwidth))
+    return NetworkLinks(Link(host.bandwidth), Link(host.bandwidth))
 
 
 @dataclass(slots=True)

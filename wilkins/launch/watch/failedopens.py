@@ -1,4 +1,4 @@
-"""Sentences about the name that a failed program asked for last, of which no step came. Pure."""
+"""Messages about the last open of a failed program, of a name without a step. Pure."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from wilkins.terminal.wording import listed
 from wilkins.transport.report_table import Report, VainOpen
 
 
-def in_vain(task: TaskPlan, report: Report) -> Iterator[str]:
-    """Why the failure of a task after an open in vain is not the end of its stream, and what mends it."""
-    vain = report.tasks[task.index].vain_open
-    if vain is None:
+def failed_open(task: TaskPlan, report: Report) -> Iterator[str]:
+    """Why the failure of a task after a failed open does not count as the end of its stream, and the remedy."""
+    failed = report.tasks[task.index].vain_open
+    if failed is None:
         return
-    name, sought = vain.name, vain.sought
+    name, sought = failed.name, failed.sought
     if sought in ("next name", "next step"):
-        if vain.went_on != "no":
-            then = "read" if vain.went_on == "read" else "opened for writing"
+        if failed.went_on != "no":
+            then = "read" if failed.went_on == "read" else "opened for writing"
             yield (
-                f"it asked for {name!r}, of which no step was to come, and then {then} {vain.then!r}: so its "
+                f"it asked for {name!r}, of which no step was to come, and then {then} {failed.then!r}: so its "
                 "failure is not taken for the end of its input; if that is how it ends, let it exit with 0"
             )
-    elif (said := _MESSAGES.get(sought)) and (vain.went_on != "read" or sought == "only step"):
-        yield from said(vain, report)
+    elif (said := _MESSAGES.get(sought)) and (failed.went_on != "read" or sought == "only step"):
+        yield from said(failed, report)
 
 
-def _once(vain: VainOpen, report: Report) -> Iterator[str]:
-    name, port = vain.name, report.ports[vain.port].pattern
-    if not vain.steps:
-        yield f"it opened {name!r}, and {_writers(vain.port, report)} ended without a step of that name"
+def _once(failed: VainOpen, report: Report) -> Iterator[str]:
+    name, port = failed.name, report.ports[failed.port].pattern
+    if not failed.steps:
+        yield f"it opened {name!r}, and {_writers(failed.port, report)} ended without a step of that name"
         return
     yield (
-        f"it opened {name!r} {count_of(vain.opens, 'time')}, and there was one step of that name: if it opens the "
-        f"same file several times, give its in-port {port!r} `opens_per_step: {vain.opens}`"
+        f"it opened {name!r} {count_of(failed.opens, 'time')}, and there was one step of that name: if it opens the "
+        f"same file several times, give its in-port {port!r} `opens_per_step: {failed.opens}`"
     )
 
 
-def _unequal(vain: VainOpen, report: Report) -> Iterator[str]:
-    name, port = vain.name, report.ports[vain.port].pattern
+def _unequal(failed: VainOpen, report: Report) -> Iterator[str]:
+    name, port = failed.name, report.ports[failed.port].pattern
     yield (
-        f"it opened {name!r} again when it had read all steps of that name, some of them {vain.opens} times: if it "
-        f"opens each several times, give its in-port {port!r} `opens_per_step: {vain.opens}`"
+        f"it opened {name!r} again when it had read all steps of that name, some of them {failed.opens} times: if it "
+        f"opens each several times, give its in-port {port!r} `opens_per_step: {failed.opens}`"
     )
 
 
-def _unread(vain: VainOpen, report: Report) -> Iterator[str]:
-    outs = out_ports(report, vain.port)
+def _unread(failed: VainOpen, report: Report) -> Iterator[str]:
+    outs = out_ports(report, failed.port)
     yield (
-        f"it opened {vain.name!r} again when it had read all steps of that name, and left steps of other names "
+        f"it opened {failed.name!r} again when it had read all steps of that name, and left steps of other names "
         f"unread: if a file is whole only when it was written several times, {publish_remedy(report, outs)}; then a "
         "name means one file, however often it is opened"
     )
 
 
-def _gone(vain: VainOpen, report: Report) -> Iterator[str]:
-    channels = [channel for channel in report.channels if channel.inport == vain.port]
+def _gone(failed: VainOpen, report: Report) -> Iterator[str]:
+    channels = [channel for channel in report.channels if channel.inport == failed.port]
     if any(channel.given_up for channel in channels):
         return  # the account says why it was not kept
-    port = report.ports[vain.port].pattern
+    port = report.ports[failed.port].pattern
     most = max(channel.published for channel in channels)
     yield (
-        f"it opened {vain.name!r}, whose step is not in memory any more: if it goes over its files more than once, "
+        f"it opened {failed.name!r}, whose step is not in memory any more: if it goes over its files more than once, "
         f"give its in-port {port!r} `mode: both`, or `reorder: {most}`"
     )
 

@@ -1,24 +1,24 @@
-"""What a rank's launcher has to know of the other tasks of its job: which have ended, and which may fail."""
+"""The dependencies of a rank's task on other tasks of its job: which have ended, and which instances may fail."""
 
 from __future__ import annotations
 
 from wilkins.launch.job.rendezvous import Rendezvous
-from wilkins.launch.watch.others import Others, Standing
+from wilkins.launch.watch.dependencies import Dependencies, TaskStatus
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.plan.plan import Plan
 
 
-class Beside(Others):
-    """Where the launchers of all ranks leave it in the folder in which they meet."""
+class JobDependencies(Dependencies):
+    """The dependencies of tasks in a job, whose launchers share them in the folder of the `Rendezvous`."""
 
     def __init__(self, plan: Plan, meeting: Rendezvous) -> None:
         super().__init__(())
         self._plan = plan
         self._meeting = meeting
         self._awaited = {before for task in plan.tasks for before in task.after}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
-    def standing(self, task: int) -> tuple[Standing, str]:
+    def status(self, task: int) -> tuple[TaskStatus, str]:
         lost = self._meeting.task_ended(task)
         return ("goes on" if lost is None else "lost" if lost else "ended"), self._plan.tasks[task].name
 
@@ -27,8 +27,8 @@ class Beside(Others):
             return False
         return self._meeting.count_failed(run.plan.entry, run.plan.index) <= run.plan.spares
 
-    def tell(self, task: int, *, lost: bool) -> None:
+    def report_ended(self, task: int, *, lost: bool) -> None:
         """A task has ended."""
-        if task in self._awaited and task not in self._told:
-            self._told.add(task)
-            self._meeting.tell_task_ended(task, lost=lost)
+        if task in self._awaited and task not in self._reported:
+            self._reported.add(task)
+            self._meeting.report_task_ended(task, lost=lost)

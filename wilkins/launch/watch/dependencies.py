@@ -1,4 +1,4 @@
-"""What a launcher has to know of other tasks: which have ended that its own come after, and which may fail."""
+"""The dependencies between tasks (`after`): which of them have ended, and which instances of an ensemble may fail."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Literal
 
 from wilkins.launch.watch.taskrun import TaskRun
 
-Standing = Literal["goes on", "ended", "lost"]
+TaskStatus = Literal["goes on", "ended", "lost"]
 """Of a task; ``lost``: it has ended, and has not done its work."""
 
 
-class Others:
-    """Where one launcher starts all tasks of the run: what its crew knows."""
+class Dependencies:
+    """The dependencies of tasks where one launcher starts all tasks of the run."""
 
     def __init__(self, crew: Sequence[TaskRun]) -> None:
         self._crew = crew
 
-    def standing(self, task: int) -> tuple[Standing, str]:
-        """How a task stands that another one comes after, and its name."""
+    def status(self, task: int) -> tuple[TaskStatus, str]:
+        """The status of a task that another one comes after, and its name."""
         run = next(one for one in self._crew if one.plan.index == task)
         if run.lost:
             return "lost", run.name

@@ -16,7 +16,7 @@ from wilkins.tasks.continual.rehearsal.sample_layout import SampleLayout
 from wilkins.tasks.continual.rehearsal.sample_store import HostRows, Store, make_store
 
 
-class Part:
+class Shard:
     """Made empty; the first batch tells what samples are like, and so how many there is room for."""
 
     def __init__(self, options: RehearsalOptions, rank: int, ranks: int) -> None:
