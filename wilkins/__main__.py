@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 _OBJECTS = 50_000
-"""That Python makes before it looks for some that only hold each other: a start makes many, which all stay."""
+"""Objects between two runs of the garbage collector: a start makes many, which all stay."""
 
 
 def command() -> int:

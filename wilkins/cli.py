@@ -102,10 +102,10 @@ def _launch(plan: Plan, options: RunOptions) -> int:
     ended = _launched(plan, options)
     number = 1
     while ended.goes_on:
-        from wilkins.resume.inplace import gone_on
+        from wilkins.resume.inplace import continued
 
         number += 1
-        planned = gone_on(ended)
+        planned = continued(ended)
         streams.show(planned.summary)
         left = None if first.timeout is None else max(0.1, first.timeout - (time.monotonic() - began))
         folder = first.run_dir and first.run_dir.with_name(f"{first.run_dir.name}-{number}")
@@ -170,7 +170,7 @@ def _run_to_resume(parsed: argparse.Namespace) -> Path:
 
 
 def _resumed(parsed: argparse.Namespace, run: Path, how: Launch, hosts: tuple[Host, ...] | None) -> Planned:
-    """What is left of a run. `hosts`: on which; None: on its own."""
+    """The plan that resumes a run. `hosts`: where; None: on its own hosts."""
     from wilkins.resume.resumption import resume
     from wilkins.spec import placements
 
@@ -189,7 +189,7 @@ def _submit(parsed: argparse.Namespace) -> int:
         plan, gpus = _planned_for_job(parsed)
     else:
         plan = _resumed(parsed, run, "alone", ()).plan
-        record.let_go()  # the job goes on with it
+        record.release()  # the job goes on with it
         gpus = parsed.gpus or gpus_dealt(plan)
     for note in plan.notes:
         streams.log(note)

@@ -38,12 +38,12 @@ class RoundRobin:
     """Lets the workers of a rank share a stream, step k for the worker k modulo their number.
 
     A worker that needs a step which has not come takes the next one of the stream. If that belongs to another, busy
-    worker, it is put aside for that one. Workers may be forked or spawned, so that all this is in files of the run's
+    worker, it is stored for that one. Workers may be forked or spawned, so that all this is in files of the run's
     folder, which go with it.
     """
 
     PATIENCE = 0.02
-    """Seconds in which a worker may come for its step itself."""
+    """Seconds in which a worker may take its step itself."""
     PAUSE = 0.001
 
     def __init__(self) -> None:

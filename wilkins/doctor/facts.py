@@ -1,4 +1,4 @@
-"""What is known of a machine and of programs before anything is made of it."""
+"""Facts about a machine and its programs, without conclusions."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ mpi.MPI_Finalize()
 
 
 def machine() -> MachineFacts:
-    """All that is known of this machine."""
+    """The facts about this machine."""
     folders = [str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
     mpis: dict[object, Mpi] = {}
     for family, launcher in launchers(folders):
@@ -69,7 +69,7 @@ def _shared() -> SharedMemory | None:
 
 
 def _said_by_groups(file: str, controller: str = "", old: str = "") -> Iterator[str]:
-    """What a file says of this process's control group and of those above it.
+    """The values of a file for this process's control group and those above it.
 
     Args:
         controller, old: where version 1 of control groups has the same, if it has.

@@ -84,7 +84,7 @@ def _run(
     stop = supervisor.stopped
     code = conclude(plan, board, ends, records, terminal, stop, code, strict=options.strict, wall_s=wall_s)
     failures = {task.plan.index: task.failures for task in crew}
-    records.let_go()
+    records.release()
     return Ended(code, records.path, stop is not None and stop.goes_on, failures)
 
 

@@ -1,4 +1,4 @@
-"""What a run is given: the plan, and what the command line asks of it besides."""
+"""The options of a run, and its result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunOptions:
     """A function, by its module and name (``module:name``), since keepers on other hosts call it, too: where a task of
     the run goes on after a failure (`GoBack`). Empty: no task is started again then."""
     resumption: dict[str, Any] | None = None
-    """What a run that goes on with this one must know, if this one goes on with another."""
+    """If this run resumes another one: the record for a run that resumes this one."""
 
 
 def going_back(name: str, plan: Plan, run: RunDirectory, part: HostPart | None, trace: Path) -> GoBack | None:
@@ -65,15 +65,15 @@ class Ended:
     goes_on: bool = False
     """Another run is to go on with it, since a task that has failed could not be started again by itself."""
     failures: Mapping[int, int] = field(default_factory=dict)
-    """By task: how often it has failed since it had last ended well."""
+    """By task: how often it has failed since it last ended well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is to be run, decided: by a workflow file, or by what another run has left."""
+    """A plan to run: from a workflow file, or from the records of a run to resume."""
 
     plan: Plan
     record: dict[str, Any] | None = None
-    """Of a run that goes on with another one: what one that goes on with it in turn must know."""
+    """For a run that resumes another one: the record for a run that resumes this one."""
     summary: str = ""
-    """For the user: what each task of a resumed run goes back to."""
+    """For the user: the restart point of each task of a resumed run."""

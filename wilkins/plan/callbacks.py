@@ -1,4 +1,4 @@
-"""Looks at the functions of `actions` without running them: where they are, and whether they do what needs no code."""
+"""Inspects the functions of `actions` without running them: their files, and whether they need to be run at all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find(module: str, folders: Sequence[Path]) -> Path | None:
 
 
 def beyond_passthru(path: Path, function: str) -> str:
-    """Where a function does more than call `setup_passthru_callbacks` of `wilkins.utils`; empty if it does not.
+    """The place in a function that does more than call `setup_passthru_callbacks` of `wilkins.utils`; empty: none.
 
     The file is parsed and not run, and what is not understood counts as more.
     """
@@ -55,7 +55,7 @@ def beyond_passthru(path: Path, function: str) -> str:
 
 
 def _is_plain(statement: ast.stmt) -> bool:
-    """A text, or a constant that is given a name."""
+    """Whether it is a text, or a constant assigned to a name."""
     return _is_text(statement) or (
         isinstance(statement, ast.Assign)
         and isinstance(statement.value, ast.Constant)
@@ -68,7 +68,7 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 def _setup_names(module: ast.Module) -> Iterator[str]:
-    """The names, perhaps with dots, by which the module knows the function of `wilkins.utils` and nothing else."""
+    """The names, perhaps with dots, that mean the function of `wilkins.utils` and nothing else in the module."""
     own = {one.name for one in module.body if isinstance(one, ast.FunctionDef)}
     for statement in module.body:
         if isinstance(statement, ast.ImportFrom) and statement.level == 0:
@@ -85,7 +85,7 @@ def _setup_names(module: ast.Module) -> Iterator[str]:
 
 
 def _is_setup(call: ast.expr, names: set[str], vol: str) -> bool:
-    """Is it ``setup_passthru_callbacks(vol, role, ...)``, with nothing in its arguments that does anything?"""
+    """Whether it is ``setup_passthru_callbacks(vol, role, ...)``, and its arguments have no side effects."""
     if not isinstance(call, ast.Call) or ast.unparse(call.func) not in names or len(call.args) < 2:
         return False
     given, role, *more = call.args
@@ -100,5 +100,5 @@ def _is_setup(call: ast.expr, names: set[str], vol: str) -> bool:
 
 
 def _is_still(value: ast.expr) -> bool:
-    """Does it nothing to have the value?"""
+    """Whether the expression has no side effects."""
     return isinstance(value, (ast.Name, ast.Constant)) or (isinstance(value, (ast.List, ast.Tuple)) and not value.elts)

@@ -1,4 +1,4 @@
-"""The cores of this machine, and the tasks that have more ranks than those."""
+"""The cores of this machine, and tasks that oversubscribe them."""
 
 from __future__ import annotations
 

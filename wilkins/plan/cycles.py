@@ -1,4 +1,4 @@
-"""Cycles of tasks in which no in-port has `first:`. They are right only if a task of each begins by itself."""
+"""Cycles of tasks in which no in-port has `first:`. They work only if a task of each begins without a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applies `gpus` and `device` of a workflow file: what a plan's tasks and channels get."""
+"""Applies `gpus` and `device` of a workflow file to the tasks and channels of a plan."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def place(plan: Plan, workflow: Workflow, machine: Machine) -> Plan:
 def _variables(
     ports: list[PortPlan], gpus: tuple[str, ...] | None, ends: list[End], paths: Mapping[int, list[DevicePath]]
 ) -> dict[str, str]:
-    """What the processes of the task with these ports find in their environment."""
+    """Environment variables for the processes of the task with these ports."""
     variables = {} if gpus is None else {VISIBLE: ",".join(gpus)}
     by_pattern: dict[str, list[PortPlan]] = defaultdict(list)
     for port in ports:

@@ -42,11 +42,11 @@ class End:
     why: str = ""
     """Why the end is on the host though another device was asked for: ``sees no GPU``."""
     lacks: bool = False
-    """The GPU that was asked for is not there: nothing can be run."""
+    """The GPU that was asked for does not exist: the plan cannot be run."""
 
 
 def deal(wanted: Sequence[int | None], pool: Sequence[str]) -> list[tuple[str, ...] | None]:
-    """Deals GPUs round robin to tasks that want so many; None, to one that leaves it open what it sees.
+    """Assign GPUs round robin to tasks that ask for so many; None: the task sees what the launcher sees.
 
     Tasks share GPUs once all are dealt; none gets the same one twice, so it may get fewer than it wants.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """All that connects the tasks of a workflow."""
+    """The connections between the tasks of a workflow."""
 
     links: tuple[Link, ...]
     modes: Mapping[PortRef, Mode]
@@ -82,7 +82,7 @@ def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
 
 
 def task_words(nprocs: int, stage: bool) -> str:
-    """How large a task is, and whether it is a stage."""
+    """The size of a task in words, and whether it is a stage."""
     return count_of(nprocs, "rank") + (", a stage" if stage else "")
 
 

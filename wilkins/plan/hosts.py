@@ -1,4 +1,4 @@
-"""The hosts of a run: as the command line, a host file, or the allocation of a scheduler tells them."""
+"""The hosts of a run: from the command line, a host file, or the allocation of a scheduler."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def from_file(path: Path) -> tuple[Host, ...]:
 
 
 def flux_resources() -> str:
-    """What Flux says of the resources of the instance in which this process is; empty: its command is not here.
+    """The resources of the Flux instance of this process, as Flux prints them; empty: it has no command `flux`.
 
     Raises:
         UsageError: it does not answer.
@@ -118,7 +118,7 @@ def _ids(text: str) -> Iterator[int]:
 
 
 def from_allocation(environment: Mapping[str, str], resources: Callable[[], str] = flux_resources) -> tuple[Host, ...]:
-    """Hosts that a scheduler has given to this process: Flux's, Slurm's, PBS's or LSF's; none outside of an allocation.
+    """Hosts of the allocation of this process, by Flux, Slurm, PBS or LSF; none outside of an allocation.
 
     `resources`: asks Flux, which runs inside the allocations of others, too.
 

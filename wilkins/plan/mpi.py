@@ -60,7 +60,7 @@ def _linked(file: Path, library_path: str) -> tuple[tuple[Family, Path | None], 
 
 
 def may_use_mpi(program: Program, script: Path | None) -> bool:
-    """Whether a program that is linked to no MPI may have one by another way.
+    """Whether a program that is not linked to MPI may load it at run time.
 
     An executable may hold it or load it later, a Python script import it by modules of its own, any other script start
     a program that has it.

@@ -1,4 +1,4 @@
-"""The order of tasks that no files join, and what cannot be asked of a task that is ranks of one MPI job."""
+"""The order of tasks that no files join (`after`), and keys that a task in one MPI job cannot have."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def after(document: Document, wiring: Wiring, problems: list[Problem]) -> dict[i
 
 
 def of_job_ranks(document: Document) -> Iterator[Problem]:
-    """What cannot be asked, in one MPI job, of tasks whose ranks are ranks of the job."""
+    """Problems with keys that a task cannot have if its ranks are ranks of one MPI job."""
     whys = {
         "after": "MPI_Init of each rank waits for all others, so all of them start at once",
         "on_failure": "MPI can be initialised once in a job, which ends when one of its ranks fails",
@@ -56,7 +56,7 @@ def of_job_ranks(document: Document) -> Iterator[Problem]:
 
 
 def _circular(document: Document, wiring: Wiring, named: dict[int, list[int]]) -> Iterator[Problem]:
-    """Tasks that would wait for what waits for them."""
+    """Problems with tasks that would wait for each other."""
     import networkx as nx
 
     tasks = document.workflow.tasks
@@ -80,7 +80,7 @@ def _circular(document: Document, wiring: Wiring, named: dict[int, list[int]]) -
 
 
 def _joined(here: Task, there: Task) -> str:
-    """Why files and `after` do not go together."""
+    """Why files and `after` contradict each other."""
     return (
         f"{here.label}: 'after: {there.name}' does not go with the files that join the two tasks: one of them would "
         "wait for the other's steps, and that for its end; remove 'after', or, if all files are to be there first, "

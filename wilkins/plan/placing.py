@@ -1,4 +1,4 @@
-"""Gives the ranks of a plan their hosts, and tells which channels cross from one to another."""
+"""Places the ranks of a plan on hosts, and finds the channels between hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 4
 
 
 def wishes(document: Document) -> list[Wish]:
-    """What the instances of a workflow's tasks ask for, in the order of a plan's tasks."""
+    """The placements that the instances of a workflow's tasks ask for, in the order of a plan's tasks."""
     return [
         Wish(str(task.name), instance, task.nprocs, task.placement)
         for task in document.workflow.tasks
@@ -74,7 +74,7 @@ def _startable(plan: Plan) -> Plan:
 
 
 def problems(document: Document) -> list[Problem]:
-    """What is wrong with what tasks ask for, whatever the hosts."""
+    """Problems with the placements that tasks ask for, on any hosts."""
     try:
         verify(wishes(document))
     except Misplaced as error:
@@ -155,7 +155,7 @@ def _problem(document: Document, error: Misplaced) -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """How a channel's steps get from the hosts of its writer to those of its reader."""
+    """The hosts at both ends of a channel."""
 
     writes: tuple[int, ...]
     """Hosts of the writer, by index."""
@@ -164,7 +164,7 @@ class Crossing:
 
     @property
     def local(self) -> bool:
-        """All steps stay in the shared memory of one host."""
+        """Whether all steps stay in the shared memory of one host."""
         return self.writes == self.reads and len(self.writes) == 1
 
     @property

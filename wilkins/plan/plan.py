@@ -1,4 +1,4 @@
-"""What will be started, and what connects it: ranks, commands, channels and memory, decided before anything runs."""
+"""The plan of a run: ranks, commands, channels and memory, decided before anything starts."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from wilkins.transport.plan_table import DevicePath, Looks, ReadKeys
 from wilkins.values import dataclass, field
 
 START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
-"""What the processes of a ready-made task execute; its name is their first argument."""
+"""The module that a ready-made task executes, with the task's name as first argument."""
 
 FUNCTION = START.with_name("function.py")
-"""What the processes of a task execute that is a Python function; that is their first argument."""
+"""The module that a task executes that is a Python function, with the function as first argument."""
 
 Kind = Literal["plain", "mpi"]
 Launch = Literal["alone", "one-job"]
 Mode = Literal["memory", "both", "file", "plain"]
-"""Where a port's files are: in memory; there and on disk; on disk, under the same policies; or, where no other task is
-joined, on disk and none of the layer's business."""
+"""Where a port's files are: in memory; in memory and on disk; on disk, under the same policies; or, without channels,
+on disk and ignored by the layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What a task of a resumed run is started from."""
+    """The start of a task in a resumed run."""
 
     anew: bool = False
-    """It begins anew."""
+    """It starts from the beginning."""
     ended: bool = False
-    """It had done all it does, and is not started."""
+    """It has done all its work, and is not started."""
     args: tuple[str, ...] | None = None
-    """Instead of its own."""
+    """Arguments in place of its own."""
     env: dict[str, str] = field(default_factory=dict)
-    """On top of its own."""
+    """Environment variables on top of its own."""
     hook: tuple[str, ...] = ()
     """A command to be run before, in its folder."""
     consumed: int = 0
-    """Steps that it has had before."""
+    """Steps that it has consumed in earlier runs."""
     loops: bool = False
-    """It reads steps in a loop: that it reads one more and ends does not mean that it handles one step per start."""
+    """It reads steps in a loop: if it reads one step and ends, it is not a program that handles one step per start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Back:
     begins: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """By out-port (its index) and rank: the number of the step that it makes next."""
     resumed: Resumed | None = None
-    """What its program is started with, if not as the first time."""
+    """The start of its program, if not as the first time."""
 
 
 class CannotGoBackError(WilkinsError):
@@ -134,23 +134,23 @@ class TaskPlan:
     origin: str = ""
     """``file:line:column`` of the task in the workflow file, for messages."""
     restart: RestartRule | None = None
-    """What it can be restarted from; None: nothing that the workflow file tells."""
+    """What it can be restarted from, by the workflow file; None: nothing."""
     saves: bool = False
-    """It is a ready-made task whose options ask for saves to go on from."""
+    """Whether it is a ready-made task whose options ask for checkpoints."""
     resumed: Resumed | None = None
-    """In a run that goes on with another one: what the task goes back to."""
+    """In a resumed run: the restart point of the task."""
     placement: Rule = Rule()
-    """On several hosts: where it is to run."""
+    """In a run on several hosts: where it is to run."""
     share: Share = ()
-    """Of a plan for several hosts: where the ranks run, in their order."""
+    """In a plan for several hosts: hosts and numbers of ranks, in the order of ranks."""
     carries: str = ""
-    """Of a half of a relay, by which steps get to another host: which, in words. Of all other tasks: nothing."""
+    """For a half of a relay: the steps that it carries to another host, in words. Empty for other tasks."""
     is_part: bool = False
     """Other ranks of the task run on other hosts."""
 
     @property
     def is_relay(self) -> bool:
-        """It is a half of a relay."""
+        """Whether it is a half of a relay."""
         return bool(self.carries)
 
 
@@ -170,24 +170,24 @@ class PortPlan(ReadKeys):
     publish: PublishRule = PublishRule()
     """Out-ports: when a step is complete."""
     publish_given: bool = False
-    """The workflow file says that."""
+    """Whether the workflow file has the key `publish`."""
     looks: Looks = "wait"
     """In-ports: whether a look at a name waits for it; ``always``: as the workflow file says, ``wait``: unless that
     holds up other work of the task."""
     closes_cycle: bool = False
     """In-ports: a task that comes later in the workflow file writes for them, and what theirs writes reaches it."""
     keep: int = 0
-    """Out-ports: so many of their newest files stay at hand, whatever becomes of their names."""
+    """Out-ports: how many of their newest files are kept by hard links, even if the program removes their names."""
     part_of: int = 0
     """Out-ports on one host of several: a number that all parts of one out-port have; 0: it is whole."""
     far_host: int = 0
-    """Of a relay: the host from or to which it carries the steps, counted from 1."""
+    """Ports of relays: the host from or to which the relay carries the steps, counted from 1; 0: no relay."""
     dsets: tuple[str, ...] = ()
-    """Paths of the datasets that it is for; empty: all."""
+    """Paths of the datasets that the port is for; empty: all."""
     step_bytes: int = 0
-    """Out-ports: bytes of a step, as the task's model has it; 0: it does not say."""
+    """Out-ports: bytes of a step, by the task's model; 0: unknown."""
     per_rank: bool = False
-    """Out-ports, by that model: each rank has such steps of its own."""
+    """Out-ports: by that model, each rank publishes steps of its own."""
     begins: tuple[int, ...] = ()
     """Out-ports of a resumed run: by rank, the number of its first step."""
     stands: str = ""
@@ -201,17 +201,17 @@ class PortPlan(ReadKeys):
 
     @property
     def is_set(self) -> bool:
-        """Each step is a folder, or several files."""
+        """Whether each step is a folder, or several files."""
         return self.is_folder or bool(self.beside)
 
     @property
     def steps(self) -> str:
-        """What the steps are, as the workflow file writes them."""
+        """The names of the steps, as in the workflow file."""
         return ", ".join([self.pattern + "/" * self.is_folder, *self.beside])
 
     @property
     def called(self) -> str:
-        """What the task's program calls the files: a name or a pattern."""
+        """The name or pattern by which the task's program opens the files."""
         return self.stands or self.pattern
 
 
@@ -229,11 +229,11 @@ class ChannelPlan:
     readers: int = 1
     """Ranks of the reading task that read (the first ones)."""
     readers_given: bool = False
-    """By the workflow file; else a part of the ranks that opens a file together tells that the others do not."""
+    """Whether the workflow file gives that number; else the ranks that open a file together are the readers."""
     path: DevicePath = "host"
     """How the data get from one device to another."""
     rests: tuple[tuple[int, int], ...] = ()
-    """In a resumed run, by rank of the producer: the first step that the consumer has not had, and how many with names
+    """In a resumed run, by rank of the producer: the first step that the consumer lacks, and how many with names
     for the in-port came before the rank's first step."""
     why: str = ""
     """Why they take that path; empty if the workflow file gives neither port a device."""
@@ -243,7 +243,7 @@ class ChannelPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole workflow, decided."""
+    """The plan of a whole workflow."""
 
     name: str
     source: Path
@@ -254,7 +254,7 @@ class Plan:
     total_ranks: int
     """Ranks a one-job launch needs (``mpiexec -n``)."""
     notes: tuple[str, ...] = field(default=())
-    """Things the user should know (keys accepted and unused)."""
+    """Notes for the user (keys accepted and unused)."""
     lacking: tuple[str, ...] = field(default=())
     """Why this machine cannot run the plan: GPUs that it does not have."""
     folder: Path | None = None
@@ -268,7 +268,7 @@ class Plan:
 
     @property
     def can_resume(self) -> bool:
-        """A run of it records what a resumed one needs."""
+        """Whether a run of it records what is needed to resume it."""
         return any(task.restart or task.saves for task in self.tasks)
 
     @property

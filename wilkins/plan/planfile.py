@@ -35,7 +35,7 @@ def loads(text: str) -> Plan:
 
 
 def _own_forms(value: Any) -> Any:
-    """What was written under another locale, with the names as they are under this one."""
+    """Convert names that were written under another locale to this one."""
     if isinstance(value, str):
         return own_form(value)
     if isinstance(value, dict):

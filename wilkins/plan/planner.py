@@ -40,7 +40,7 @@ _PYTHON = r"python(\d+(\.\d+)*)?[a-z]?"
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A task's program, found and looked at."""
+    """A task's program, found and inspected."""
 
     executable: Path
     script: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Command:
     python: bool | None = None
     """Whether it is a Python program; None: it was not found."""
     alone: bool = False
-    """Whether its ranks cannot know of each other: it was started by an ``mpiexec``, and has no MPI."""
+    """Whether its ranks are independent: it was started by an ``mpiexec``, and has no MPI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class _Entry:
     home: Path
     """The workflow file's folder."""
     commands: Sequence[_Command]
-    """By instance,"""
+    """By instance."""
     folders: Sequence[tuple[Path, Path | None]]
-    """as where each runs, and the file that it reads as its input."""
+    """By instance: where it runs, and the file that it reads as its standard input."""
     actions: str
     """The functions that its Python calls before its program, as the value of a variable."""
 
@@ -150,7 +150,7 @@ def _with_gpus(plan: Plan, workflow: Workflow, machine: Machine | None) -> Plan:
 
 
 def _ranks(tasks: Sequence[TaskPlan]) -> int:
-    """How many ranks all tasks have; they are numbered in the order of the tasks."""
+    """The number of ranks of all tasks. Ranks are numbered in the order of the tasks."""
     return tasks[-1].first_rank + tasks[-1].nprocs if tasks else 0
 
 
@@ -163,7 +163,7 @@ def _entry(
     problems: list[Problem],
     notes: list[str],
 ) -> _Entry:
-    """Look at all that an entry needs, in the workflow file's folder and in that where its tasks run."""
+    """Find the programs of an entry, in the workflow file's folder and in the folder where its tasks run."""
     folders = [_folders(task, instance, home, folder, problems) for instance in range(task.taskCount)]
     first = folders[0][0], home
     _check_code(task, first, problems)
@@ -256,7 +256,7 @@ def _kind(task: Task, launch: Launch) -> Kind:
 
 
 def _restart(task: Task, instance: int, words: tuple[str, ...]) -> RestartRule | None:
-    """What one instance can be restarted from; its arguments come after `words`."""
+    """The restart rule of one instance; its arguments come after `words`."""
     if task.restart is None:
         return None
     rule = task.restart.replaced(INSTANCE, str(instance))

@@ -1,4 +1,4 @@
-"""The ports of a plan: what each port of a task instance is, and when its files are steps."""
+"""The ports of a plan, and when the files of each are steps."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Ports:
             )
 
     def _add(self, of: TaskPlan, reference: PortRef, port: Port, own: Mapping[str, Any]) -> None:
-        """`own`: what only ports of its direction have."""
+        """`own`: the fields that only ports of its direction have."""
         passes_on = reference in self._wiring.passing
         self.index[reference, of.instance] = len(self.planned)
         self.planned.append(
@@ -93,7 +93,7 @@ class Ports:
 
 
 def _publishing(port: Port, passes_on: bool) -> PublishRule:
-    """When a port's files are steps. What a task passes on rests as if it had made it."""
+    """When a port's files are steps. Steps that a task passes on count as its own."""
     if passes_on:
         return PublishRule("next")
     return port.rule if isinstance(port, OutPort) else PublishRule()
@@ -112,7 +112,7 @@ def _declares(task: Task, files: str) -> bool:
 
 
 def _kept(task: Task, port: OutPort) -> int:
-    """How many of a port's files stay at hand, to restart from."""
+    """How many of a port's files are kept, to restart from."""
     rule = task.restart
     is_checkpoint = rule and rule.files and intersect(port.filename, rule.files)
     return rule.keep if rule and is_checkpoint else 0

@@ -49,7 +49,7 @@ _BUILD_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """What a dynamic linker reads of an ELF file."""
+    """The headers of an ELF file that a dynamic linker reads."""
 
     machine: int
     interpreter: str

@@ -1,4 +1,4 @@
-"""What each host of a plan does: a plan of its own, in which channels to other hosts end at relays.
+"""Splits a plan into host parts: each host has a plan of its own, in which channels to other hosts end at relays.
 
 A relay is a task of two halves. On the host where steps are made, a sender reads them like any other reader; on the
 host where they are read, a receiver writes them like any other producer. So each host is a workflow by itself, with
@@ -21,10 +21,10 @@ from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 from wilkins.values import dataclass, field, replace
 
 PROGRAM = Path(str(wilkins.transport.__file__)).with_name("relay.py")
-"""What both halves of a relay execute."""
+"""The program of both halves of a relay."""
 
 _MOST_NAMED = 3
-"""Readers of a relay that are named; of more, their number is."""
+"""How many readers of a relay a message names; of more, it gives the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,39 +33,39 @@ class Relay:
 
     index: int
     outport: int
-    """Of the plan for all hosts, as are the channels."""
+    """Index in the plan for all hosts, as of the channels."""
     channels: tuple[int, ...]
     writes: int
-    """The host, by index, whose sender it has."""
+    """Index of the host with its sender."""
     reads: int
-    """The host whose receiver it has."""
+    """Index of the host with its receiver."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Which steps a channel of a part carries: made on one host and read on one, the same or another."""
+    """The route of a channel's steps: written on one host, and read on the same or another one."""
 
     channels: tuple[int, ...]
-    """Of the plan for all hosts."""
+    """Indices in the plan for all hosts."""
     writes: int
     reads: int
     arrives: bool = False
-    """It leads from a relay to the readers; else to a relay, or all the way."""
+    """Whether it leads from a relay to the readers; else it leads to a relay, or from the writers to the readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostPart:
-    """What one host does."""
+    """The part of a plan that one host executes."""
 
     host: int
     plan: Plan
     tasks: tuple[int, ...]
     """By task of `plan`: its index in the plan for all hosts. Relays, which come last, are not among them."""
     first_ranks: tuple[int, ...]
-    """By those tasks: which rank of the task comes first here."""
+    """By those tasks: the first rank of the task on this host."""
     ports: tuple[int, ...]
     channels: tuple[Route, ...]
-    """By channel of `plan`."""
+    """The routes, by channel of `plan`."""
     senders: tuple[tuple[int, Relay], ...]
     """With their indices among the tasks of `plan`."""
     receivers: tuple[tuple[int, Relay], ...]
@@ -102,19 +102,19 @@ def host_parts(plan: Plan) -> tuple[HostPart, ...]:
 
 @dataclass(slots=True)
 class _Own:
-    """What a plan has on one host. Found for all hosts at once, so that the time is linear in tasks and channels."""
+    """The share of a plan on one host. Found for all hosts at once: the time is linear in tasks and channels."""
 
     tasks: list[tuple[TaskPlan, range]] = field(default_factory=list)
-    """With those of their ranks that are there."""
+    """Tasks with ranks on the host, and these ranks."""
     ports: list[PortPlan] = field(default_factory=list)
     channels: list[tuple[int, int]] = field(default_factory=list)
-    """Those that have both ends there, with the number of ranks that read there."""
+    """Channels with both ends on the host, and the number of ranks that read there."""
     relays: list[Relay] = field(default_factory=list)
-    """Those that have a half there."""
+    """Relays with a half on the host."""
 
 
 def spans(task: TaskPlan) -> bool:
-    """Has the task ranks on several hosts?"""
+    """Whether the task has ranks on several hosts."""
     return len(task.share) > 1
 
 
@@ -146,7 +146,7 @@ def _check_order(plan: Plan, task: TaskPlan) -> None:
 
 
 def _check_sets(plan: Plan) -> None:
-    """What is in a set is on one host."""
+    """Steps of several files are for tasks on one host."""
     for port in plan.ports:
         if port.is_set:
             what = "folders" if port.is_folder else "several files each"
@@ -157,7 +157,7 @@ def _check_sets(plan: Plan) -> None:
 
 
 def _check_agreement(plan: Plan, channel: ChannelPlan, readers: Mapping[int, int]) -> None:
-    """Ranks on several hosts read the same steps only where none is left out on the way."""
+    """Ranks on several hosts read the same steps only if the policy drops none."""
     reader = plan.tasks[plan.ports[channel.inport].task]
     if len(readers) > 1 and channel.when_full != "block":
         hosts = ", ".join(plan.hosts[host].name for host, _ in reader.share)
@@ -177,8 +177,8 @@ def _readers(plan: Plan, channel: ChannelPlan, ranks: Sequence[Mapping[int, rang
 
 
 def _relays(plan: Plan, ranks: Sequence[Mapping[int, range]], readers: Sequence[Mapping[int, int]]) -> list[Relay]:
-    """One for each out-port, host on which it is written, and other host on which there are readers of it; in a resumed
-    run, for those of these readers that lack the same steps."""
+    """One relay for each out-port, host that writes it, and other host that reads it; in a resumed run, one for each
+    group of readers that lack the same steps."""
     found: dict[tuple[int, int, int, Hashable], list[int]] = {}
     half_read = {channel.outport for channel in plan.channels if channel.rests}
     for place, channel in enumerate(plan.channels):
@@ -274,7 +274,7 @@ _T = TypeVar("_T")
 
 
 def _of(ranks: range, values: tuple[_T, ...]) -> tuple[_T, ...]:
-    """Those of some ranks, of values that are there for each rank of a task, or for none."""
+    """The values of some ranks; `values` has one for each rank of a task, or none."""
     return values[ranks.start : ranks.stop]
 
 
@@ -289,7 +289,7 @@ def _rests(plan: Plan, relay: Relay, ranks: Sequence[Mapping[int, range]]) -> tu
 
 
 def _part_of(plan: Plan, port: PortPlan) -> int:
-    """What parts of an out-port have in common."""
+    """The number that all host parts of one out-port share; 0: the out-port is on one host."""
     return port.index + 1 if port.direction == "out" and spans(plan.tasks[port.task]) else 0
 
 
@@ -332,8 +332,8 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
 
 
 def _cap(plan: Plan, relay: Relay, outport: PortPlan) -> int:
-    """What steps may take on the reader's host. None there is on disk: so what would wait on the producer's disk, to be
-    listed together, may take all that it needs."""
+    """The cap in bytes for steps on the reader's host; 0: none. No step is on disk there. So steps that would wait on
+    the producer's disk, to be listed together, have no cap."""
     inports = (plan.ports[plan.channels[channel].inport] for channel in relay.channels)
     waits_on_disk = outport.mode == "both" and any(inport.listing == "end" for inport in inports)
     return 0 if waits_on_disk else outport.cap_bytes

@@ -40,7 +40,7 @@ def find(workflow: Workflow, matching: Callable[[InPort], Sequence[PortRef]]) ->
 
 
 def sources(workflow: Workflow, stages: Stages, reader: PortRef, writers: Sequence[PortRef]) -> list[PortRef]:
-    """Those of the out-ports that write such files of which an in-port takes the files."""
+    """Those of the out-ports from which an in-port takes its files."""
     inport = workflow.tasks[reader.task].inports[reader.port]
     others = [one for one in writers if one.task != reader.task]
     if inport.from_:
@@ -55,7 +55,7 @@ def sources(workflow: Workflow, stages: Stages, reader: PortRef, writers: Sequen
 
 
 def _given(workflow: Workflow, stages: Stages, stage: PortRef, writers: Sequence[PortRef]) -> set[PortRef]:
-    """All whose files get to a stage, over others, too."""
+    """All tasks whose files reach a stage, directly or over other tasks."""
     given: set[PortRef] = set()
     todo = [stage]
     while todo:
@@ -69,7 +69,7 @@ def _given(workflow: Workflow, stages: Stages, stage: PortRef, writers: Sequence
 def problems(
     workflow: Workflow, stages: Stages, links: Sequence[Link], modes: Mapping[PortRef, Mode], files: bool
 ) -> Iterator[Problem]:
-    """What is wrong with stages, and with what in-ports say of where their files come from. `files`: as in `wire`."""
+    """Problems with stages, and with the key by which in-ports name their producers. `files`: as in `wire`."""
     names = [str(task.name) for task in workflow.tasks]
     for number, task in enumerate(workflow.tasks):
         for place, inport in enumerate(task.inports):

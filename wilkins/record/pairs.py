@@ -11,7 +11,7 @@ from wilkins.record.access import FileAccess
 
 
 def written_together(groups: Mapping[str, Sequence[FileAccess]]) -> dict[str, str]:
-    """What to say of patterns whose files are written in turns with those of another one, by the first of them.
+    """Remarks on patterns whose files are written in turns with those of another one, by the first of them.
 
     Args:
         groups: absolute patterns, and the files that the program has written under each.

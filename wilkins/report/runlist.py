@@ -29,7 +29,7 @@ class Listed:
     wall_s: float | None
     """None: unknown from its records."""
     bytes: int
-    """That its records take on disk."""
+    """Bytes of its records on disk."""
 
 
 def runs_in(folder: Path) -> list[Listed]:

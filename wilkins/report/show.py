@@ -105,7 +105,7 @@ def _orders(plan: Plan) -> Iterator[str]:
 
 
 def _at_once(plan: Plan, group: Sequence[PortPlan]) -> str:
-    """That looks at files of an in-port do not wait, and why."""
+    """Notes on in-ports whose lookups do not wait, and why."""
     who, names = _members(plan, [port.task for port in group]), braced([port.called for port in group])
     why = "the in-port closes a cycle; 'looks: wait' lets them" if group[0].closes_cycle else "by 'looks: now'"
     return f"{who} looks at {names} without waiting for it: {why}"
@@ -201,7 +201,7 @@ def _gpus(task: TaskPlan) -> str:
 
 
 def _path_rows(plan: Plan, channels: Sequence[ChannelPlan]) -> list[tuple[str, ...]]:
-    """By which path the data of channels go, and why."""
+    """The transfer path of each channel's data, and why."""
     groups = _grouped(
         channels,
         lambda channel: (_entry(plan, channel.outport), _entry(plan, channel.inport), channel.path, channel.why),

@@ -1,4 +1,4 @@
-"""Reads, in the trace of a run, the points to which its tasks can go back.
+"""Finds the restart points of tasks in the trace of a run.
 
 Positions follow from the order of a rank's own events: what it had published and opened when its checkpoint was whole.
 """
@@ -21,11 +21,11 @@ from wilkins.transport.points import Point
 
 @dataclass(slots=True)
 class _Rank:
-    """How far a rank has come."""
+    """The progress of a rank."""
 
     consumed: dict[Joined, int] = field(default_factory=dict)
     before: list[tuple[dict[Joined, int], dict[Stream, int]]] = field(default_factory=list)
-    """What it had consumed and published before each step, and after each good end."""
+    """Its position (consumed, published) before each step, and after each good end."""
     left: dict[Joined, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Steps that it has skipped for later ones, and may still read."""
     opened: dict[int, list[tuple[Joined, int, bool] | None]] = field(default_factory=lambda: defaultdict(list))
@@ -40,7 +40,7 @@ class _Rank:
 
 @dataclass(slots=True)
 class _Task:
-    """How far a task has come."""
+    """The progress of a task."""
 
     ranks: dict[int, _Rank] = field(default_factory=lambda: defaultdict(_Rank))
     published: dict[Stream, int] = field(default_factory=dict)
@@ -65,13 +65,13 @@ class _Order:
 
     def __init__(self, first: Mapping[Joined, int], steps: Sequence[tuple[Joined, int, bool]]) -> None:
         self._first = first
-        """How far it was at the beginning."""
+        """The position at the beginning."""
         self._steps = steps
         self._count = 0
         self._reached = dict(first)
 
     def reached(self, count: int) -> dict[Joined, int] | None:
-        """How far it was on each stream after `count` steps; None: impossible or unknown.
+        """The position on each stream after `count` steps; None: impossible or unknown.
 
         For growing counts, each step is looked at once.
         """
@@ -111,7 +111,7 @@ class History:
         self._unpublished: dict[Stream, set[str]] = defaultdict(set)
         """Names of files that wait for the program's next one, or for more closes, before they are steps."""
         self._most: dict[Stream, int] = {}
-        """The most that was ever published of streams whose closed files may stay unpublished."""
+        """The highest count that was published on streams whose closed files may stay unpublished."""
         self._begins: dict[Stream, int] = {}
         for port in plan.ports:
             for rank, begin in enumerate(port.begins):
@@ -168,7 +168,7 @@ class History:
         return far
 
     def last_step(self, task: TaskPlan) -> RestartPoint | None:
-        """Where the task was before the step that it has opened last; None: it has opened none, or that is unclear."""
+        """The position of the task before the step that it opened last; None: no step, or an unclear order."""
         state = self._tasks[task.index]
         ranks = [rank for _, rank in sorted(state.ranks.items()) if rank.before]
         if state.unclear or not ranks:
@@ -286,7 +286,7 @@ class History:
                 rank.left[joined].add(earlier)
 
     def _lose(self, event: Event, task: int) -> None:
-        """Notes that a step is not for the task any more."""
+        """Records that a step was skipped or dropped for the task."""
         port = self._ports.get((task, "in", event.pattern))
         if port is None:
             return
@@ -296,7 +296,7 @@ class History:
                 rank.left[joined].discard(event.sequence)
 
     def _from(self, inport: int, event: Event) -> list[Joined]:
-        """From whom a step that was opened may have come: over the port's channels, or over who wrote such a step."""
+        """The streams that an opened step may belong to. Searches the port's channels, or the step's writers."""
         who = self._who.get((event.name, event.sequence), {})
         if len(who) < len(self._into[inport]):
             return [
@@ -434,7 +434,7 @@ class History:
         return next(iter(found))
 
     def _reported_opened(self, task: TaskPlan, port: PortPlan, count: int) -> dict[Joined, int] | None:
-        """How far a task was on each stream of an in-port after opening `count` of its steps; None as above."""
+        """The position of a task on each stream of an in-port after opening `count` of its steps; None as above."""
         line = task.resumed.env.get(points.CHOSEN) if task.resumed else None
         now = count - (points.parsed(line).opened.get(port.pattern, 0) if line else 0)
         order = self._orders.get(port.index)

@@ -1,4 +1,4 @@
-"""Decides where one task goes on after a failure, while the others of its run wait for it."""
+"""Chooses the restart point of one task after a failure, while the others of its run wait for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BEGINNING = RestartPoint("start")
 
 
 def go_back(whole: Plan, run: RunDirectory, part: HostPart | None, trace: Path, task: TaskPlan, again: bool) -> Back:
-    """Where a task goes on that has failed.
+    """The restart point of a task that has failed.
 
     A task that reads nothing goes back to its newest restart point, or to its beginning, and what it has published
     since is made again for nobody. A task that reads steps goes on with the next one, or, `again`, with the one that it
@@ -29,7 +29,7 @@ def go_back(whole: Plan, run: RunDirectory, part: HostPart | None, trace: Path, 
     earlier steps are gone.
 
     Args:
-        part: what the host of the task does of the plan, on several hosts; the task is one of it.
+        part: in a run on several hosts, the part of the plan on the task's host; `task` belongs to it.
         trace: what has happened on its host.
 
     Raises:
@@ -79,8 +79,8 @@ def go_back(whole: Plan, run: RunDirectory, part: HostPart | None, trace: Path, 
     return Back(f"from {point.shown}", _begins(task, outports, point), resumed)
 
 
-def gone_on(ended: Ended) -> Planned:
-    """The run that goes on with one in which a task could not be started again by itself; retries count on.
+def continued(ended: Ended) -> Planned:
+    """The run that resumes one in which a task could not be started again by itself; retries count on.
 
     Raises:
         UsageError: it cannot be gone on with.

@@ -43,7 +43,7 @@ class OldRun:
 
 
 def load(folder: Path) -> OldRun:
-    """The run of a directory, which this process alone may go on with from now on.
+    """Load the run of a directory, and lock it, so that no other process resumes it.
 
     Raises:
         UsageError: there is no such run, it has finished, goes on still, or has recorded too little.
@@ -74,8 +74,8 @@ def load(folder: Path) -> OldRun:
     return OldRun(path, plan, trace_of(path, plan), before, [str(path), *runs], loops)
 
 
-def let_go() -> None:
-    """Let other processes resume the runs that this one has loaded."""
+def release() -> None:
+    """Release the locks of the runs that this process has loaded, so that others can resume them."""
     while _held:
         os.close(_held.pop())
 

@@ -1,4 +1,4 @@
-"""Decides what the tasks of a run go back to, and makes the plan of the run that goes on with it."""
+"""Chooses the restart points of the tasks of a run, and makes the plan of the run that resumes it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from wilkins.transport import points
 from wilkins.transport.points import CHOSEN, Point
 
 RESTART = "WILKINS_RESTART"
-"""Names its checkpoint to a resumed program."""
+"""The variable with the checkpoint of a resumed program."""
 
 _ALL = 2**62
-"""Steps that a task has consumed which needs no more."""
+"""The number of consumed steps of a task that needs no more."""
 
 _BEGINNING = RestartPoint("start")
 
@@ -40,7 +40,7 @@ _BEGINNING = RestartPoint("start")
 def resume(
     folder: Path, launch: Launch, hosts: Sequence[Host] | None = None, moved: Mapping[str, Rule] | None = None
 ) -> Planned:
-    """The run that goes on with the one of a directory.
+    """The run that resumes the run of a directory.
 
     Args:
         hosts: on which it goes on; None: on those of that run; none: on this machine.
@@ -94,7 +94,7 @@ def resume(
 
 
 def _changed(plan: Plan) -> bool:
-    """Whether the workflow file is another one by now."""
+    """Whether the workflow file has changed since."""
     try:
         return hashlib.sha256(plan.source.read_bytes()).hexdigest() != plan.digest
     except OSError:
@@ -147,7 +147,7 @@ def _begun_anew(
     joints: Sequence[Joint[Stream]],
     runs: Sequence[str],
 ) -> list[str]:
-    """For each task that begins anew though it could go on from somewhere: which reader is too far behind."""
+    """Notes on tasks that start from the beginning though they have restart points: a reader is too far behind."""
     notes = []
     for task in plan.tasks:
         there = (point for point in found[task.index][1:] if not missing(task, point, runs))
@@ -174,7 +174,7 @@ def _begun_anew(
 
 
 def missing(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> str:
-    """Why what a point is restarted from is not there, or not whole; empty if it is."""
+    """Why the file of a restart point is missing or incomplete; empty if it is whole."""
     if not point.file:
         return ""
     path = task.cwd / point.file
@@ -192,7 +192,7 @@ def missing(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> str:
 
 
 def path_of(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> Path | None:
-    """Where the file that the program has written is now: it may have been renamed, or written over, since."""
+    """The present path of a file that the program has written: it may have been renamed, or overwritten, since."""
     path = task.cwd / point.file
     pattern = task.restart.files if task.restart else ""
     near: list[Path] = [path, *(sorted(task.cwd.glob(pattern)) if pattern and not Path(pattern).is_absolute() else ())]
@@ -229,7 +229,7 @@ def _task(task: TaskPlan, point: RestartPoint, old: OldRun, loops: bool) -> Task
 
 
 def started_from(task: TaskPlan, point: RestartPoint, runs: Sequence[str], loops: bool) -> Resumed:
-    """The start of a task that goes on from a point. `runs`: directories that may have hard links to its files."""
+    """The start of a task from a restart point. `runs`: directories that may have hard links to its files."""
     if point.how == "start":
         # A task that reports points would take any state that it finds for its restart point.
         return Resumed(anew=True, env={CHOSEN: ""})
@@ -270,7 +270,7 @@ def _channel(plan: Plan, place: int, channel: ChannelPlan, chosen: Sequence[Rest
 
 
 def _table(plan: Plan, chosen: Sequence[RestartPoint]) -> str:
-    """For each task, what it goes back to."""
+    """The table of tasks and their restart points."""
     rows = []
     for task, point in zip(plan.tasks, chosen, strict=True):
         consumed: dict[str, int] = defaultdict(int)

@@ -173,7 +173,7 @@ def number() -> Kind:
 
 
 def typed(value: str) -> bool | int | float | str:
-    """What a text says: a number, true or false, or just itself."""
+    """The value of a text: a number, true or false, or the text itself."""
     if re.fullmatch(r"[+-]?[0-9]{1,18}", value):
         return int(value)
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", value):

@@ -41,7 +41,7 @@ class Running:
 
     @property
     def messages(self) -> str:
-        """What the launcher has said so far."""
+        """The launcher's output so far."""
         self._said.seek(0)
         return self._said.read().decode(errors="replace")
 

@@ -70,7 +70,7 @@ def submit(job: JobRequest, scheduler: Scheduler) -> str:
 
 
 def _described(job: JobRequest, scheduler: Scheduler) -> tuple[Batch, Any]:
-    """Who writes the script, and the job as PSI/J describes it."""
+    """The writer of the script, and the job as PSI/J describes it."""
     if scheduler.name == "flux":
         return FluxBatch(), None
     try:

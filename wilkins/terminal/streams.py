@@ -52,7 +52,7 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 
 def show(text: str, end: str = "\n") -> None:
-    """Put a text out."""
+    """Print a text on standard output."""
     with _writing(_OUTPUT):
         print(text, end=end, flush=True)
 
@@ -65,7 +65,7 @@ def show_bytes(data: bytes) -> None:
 
 
 def log(text: str, end: str = "\n") -> None:
-    """Say something about the command on the error stream."""
+    """Print a message about the command on the error stream."""
     with _writing(_ERRORS):
         print(text, end=end, file=sys.stderr, flush=True)
 

@@ -21,7 +21,7 @@ _LOCKED: dict[Path, IO[str]] = {}
 
 
 class Lock:
-    """That one job at a time writes to a folder. Held by a process, so one that dies never leaves it taken.
+    """A lock that lets one job at a time write to a folder. Held by a process: when that dies, the lock is free.
 
     It belongs to the open file, so that a program that copies the folder does not give it up, as it would a process's
     own; processes that this one forks do not keep it.

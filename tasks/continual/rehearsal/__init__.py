@@ -1,1 +1,1 @@
-"""The rehearsal buffer: one part per rank, together one population to draw from."""
+"""The rehearsal buffer: one shard per rank, together one population to draw from."""

@@ -28,7 +28,7 @@ _INTENTS: tuple[Intent, ...] = ("offer", "fail", "close")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a rank brings to a round."""
+    """The input of a rank to a round."""
 
     step: int
     intent: Intent = "offer"
@@ -50,7 +50,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a rank gets from a round."""
+    """The result of a round for a rank."""
 
     rows: Rows
     arrays: dict[str, Array]

@@ -31,7 +31,7 @@ def _option(shard: Shard, name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What is saved besides the shard."""
+    """The state that is saved besides the shard."""
 
     step: int
     drawn: Drawn | None
@@ -90,7 +90,7 @@ def _since_start(shard: Shard) -> dict[str, Any]:
 
 
 def save(folder: Path, step: int, state: Mapping[str, Any], group: Group, keep: int) -> None:
-    """Make the parts of all ranks a version.
+    """Make the shards of all ranks a version.
 
     Raises:
         CheckpointError: a rank could not write; the same on all.
@@ -99,7 +99,7 @@ def save(folder: Path, step: int, state: Mapping[str, Any], group: Group, keep: 
 
 
 def load(folder: Path, step: int | None, restore: Callable[[Mapping[str, Any]], None], group: Group) -> None:
-    """Restore the parts of all ranks, each by `restore`, from the newest version or that of a step.
+    """Restore the shards of all ranks, each by `restore`, from the newest version or that of a step.
 
     Raises:
         CheckpointError: there is none, or it does not fit; the same on all ranks.

@@ -1,4 +1,4 @@
-"""One rank's part of the buffer: its samples, who is where, and its random generators."""
+"""One rank's shard of the buffer: its samples, their slots, and its random generators."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Shard:
         """Continue from a `state`.
 
         Raises:
-            ValueError: the state contradicts itself or does not fit this part's room.
+            ValueError: the state contradicts itself or does not fit this shard's room.
         """
         self.adopt(SampleLayout.from_json(values["layout"]))
         if values["capacity"] != self.population.capacity:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """One rank's part after a step. Totals count from the first step, across restarts; times from the last start."""
+    """One rank's shard after a step. Totals count from the first step, across restarts; times from the last start."""
 
     step: int = 0
     """Batches offered so far."""

@@ -1,4 +1,4 @@
-"""One rank of a job over several hosts: its program, or what joins MPI in its place, as its host's keeper says."""
+"""One rank of a job over several hosts: its program, or its idle rank, started by messages of its host's keeper."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wilkins.launch.programs.signals import Signals
 
 _TURN = 0.05
 _LINGER = 5.0
-"""Seconds for the others to end in order when this host's keeper is gone; then the job ends by this rank's end."""
+"""Seconds in which the other ranks may end cleanly when this host's keeper is gone; then this rank ends the job."""
 
 
 def connect(name: bytes) -> socket.socket | None:
@@ -67,7 +67,7 @@ class Follower:
         self._code: int | None = None
 
     def run(self) -> int:
-        """Be the rank until the job's verdict is known; that is what it exits with."""
+        """Run the rank until the verdict on the job comes; the verdict is its exit code."""
         process.adopt_orphans()
         with Signals() as signals:
             self._selector.register(signals.reader, selectors.EVENT_READ)
@@ -85,7 +85,7 @@ class Follower:
         return self._code
 
     def _send(self, **message: Any) -> None:
-        with contextlib.suppress(OSError):  # then the keeper's end is heard
+        with contextlib.suppress(OSError):  # the keeper has ended, which `_hear` finds
             self._control.send(**message)
 
     def _send_signals(self, signals: Signals) -> None:
@@ -157,7 +157,7 @@ class Follower:
             self._selector.unregister(pipe)
 
     def _look(self) -> None:
-        """What has become of the program."""
+        """Check whether the program has ended, and report that."""
         if self._program is None:
             return
         if not self._over_sent and (code := self._over()) is not None:
@@ -179,7 +179,7 @@ class Follower:
         self._send(gone=code)
 
     def _end_output(self) -> None:
-        """What the program printed last is kept; processes that it left may not go on."""
+        """Keep the last output of the program, and close the pipe for processes that it has left."""
         for key in list(self._selector.get_map().values()):
             if isinstance(key.data, Stream):
                 self._pump(key.data)
@@ -188,7 +188,7 @@ class Follower:
                     key.data.close()
 
     def _over(self) -> int | None:
-        """What the program is about to exit with, once it waits for others in MPI_Finalize."""
+        """The exit code of a program that waits for others in MPI_Finalize; None: it does not yet."""
         path, place = self._ranks
         try:
             with path.open("rb") as file:

@@ -1,6 +1,6 @@
-"""One process of `mpiexec -n N wilkins run FILE` over several hosts: what each rank does for its host and itself.
+"""One process of `mpiexec -n N wilkins run FILE` over several hosts: the process of each rank.
 
-The first rank of a host that comes to it starts its keeper; rank 0 directs the run, and a child of it is its rank.
+The first process on a host starts its keeper; rank 0 directs the run, and a child of it is its rank.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wilkins.launch.programs import process
 
 _ENDS_WITHIN = 5.0
 _LEAVE_AFTER = 0.4
-"""Seconds from the verdict, in which all hosts hear of it, to the moment at which all ranks leave together."""
+"""Seconds from the verdict to the moment at which all ranks exit together, so that all hosts get it before."""
 
 
 def main(path: Path, options: RunOptions, make: Planner, here: Rank, runs: Path) -> int:

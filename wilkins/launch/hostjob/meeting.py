@@ -1,6 +1,6 @@
-"""How the hosts of one MPI job find each other: a file in a folder that all see says where rank 0's process is heard.
+"""How the hosts of one MPI job find each other: a file in a shared folder holds the address of rank 0's process.
 
-A file that a killed job has left does no harm: nobody is there who answers to what it says.
+A file that a killed job has left does no harm: no process answers at its address.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wilkins.transport.listening import address_in, listen
 from wilkins.values import dataclass, field
 
 PATIENCE = 120.0
-"""Seconds within which all ranks of a job must have come."""
+"""Seconds within which all ranks of a job must have connected."""
 
 _ANSWERS_WITHIN = 5.0
 _AGAIN = 0.1
@@ -45,7 +45,7 @@ class Link:
         self.control = Control(self.socket.fileno(), self.socket.fileno(), waits=self.waits)
 
     def messages(self, within: float) -> list[dict[str, Any]]:
-        """What comes next; nothing if nothing comes in so many seconds.
+        """The next messages; none if none come in so many seconds.
 
         Raises:
             EOFError: the other side has left.
@@ -64,21 +64,21 @@ class Link:
 
 @dataclass(slots=True)
 class Joined:
-    """A host whose keeper has come."""
+    """A host whose keeper has connected."""
 
     link: Link
     address: str
-    """By which other hosts reach it."""
+    """The address by which other hosts reach it."""
     name: str
     ranks: list[int] = field(default_factory=list)
-    """Those of the job that are there."""
+    """The ranks of the job on this host."""
 
 
 class Meeting:
-    """The head's side: where keepers come."""
+    """The head's side, to which keepers connect."""
 
     def __init__(self, path: Path) -> None:
-        """`path`: of the file that says where.
+        """`path`: of the file with the address.
 
         Raises:
             ResourceError: it cannot be written.
@@ -97,7 +97,7 @@ class Meeting:
             raise refused(path, "let the hosts of this job meet there", error) from error
 
     def gather(self, size: int) -> None:
-        """Wait until all ranks of the job have come.
+        """Wait until all ranks of the job have connected.
 
         Raises:
             ResourceError: they have not, or one has left again.
@@ -129,7 +129,7 @@ class Meeting:
         return None
 
     def close(self) -> None:
-        """Nobody comes any more."""
+        """Accept no more connections."""
         self._door.close()
         self._path.unlink(missing_ok=True)
 

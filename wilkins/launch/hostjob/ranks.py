@@ -20,9 +20,9 @@ class _Rank:
     socket: socket.socket
     control: Control
     number: int = -1
-    """In the job; -1: it has yet to say."""
+    """In the job; -1: not received yet."""
     gone: bool = False
-    """Nothing of its program runs, or ever will."""
+    """Its program has ended, or never started."""
     left: bool = False
 
 
@@ -74,7 +74,7 @@ class Ranks:
         self._poll.register(taken, select.EPOLLIN)
 
     def close_door(self) -> None:
-        """No more come."""
+        """Accept no more connections."""
         self._poll.unregister(self._door)
         self._door.close()
 
@@ -92,10 +92,10 @@ class Ranks:
             return
         try:
             rank.control.send(**message)
-        except OSError:  # its end is heard
+        except OSError:  # its end of the connection is closed, which `heard` finds
             return
 
     @property
     def all_gone(self) -> bool:
-        """Nothing of any rank's program runs."""
+        """Whether the programs of all ranks have ended."""
         return all(rank.gone for rank in self._by_number.values())

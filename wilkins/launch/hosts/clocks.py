@@ -1,4 +1,4 @@
-"""How far the clocks of hosts are apart: from the times of signs of life between the head and a keeper."""
+"""The offsets between the clocks of hosts, from the times of heartbeats between the head and a keeper."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from wilkins.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A host's monotonic clock, beside the head's; both in nanoseconds.
+    """The offset of a host's monotonic clock from the head's, in nanoseconds.
 
-    As NTP has it (RFC 5905, section 8), from a sign of life and its echo. Of several, that counts whose way took least.
+    Computed as NTP does (RFC 5905, section 8), from a heartbeat and its echo, and the one with the shortest round trip.
     """
 
     ahead_ns: int
-    """By so much."""
+    """The offset."""
     within_ns: int
-    """The error is no larger."""
+    """A bound of its error."""
 
 
 def compared(before: Clock | None, said: int, heard: int, echoed: int, returned: int) -> Clock:
-    """What is known of a clock after one more sign of life.
+    """The offset of a clock after one more heartbeat.
 
     Args:
-        before: what was known, if anything.
-        said: when the head said it,
-        heard: when the host heard it, by its own clock,
+        before: the offset so far, if any.
+        said: when the head sent it,
+        heard: when the host received it, by its own clock,
         echoed: when it answered, by that clock, too, and
-        returned: when the head heard that.
+        returned: when the head received that.
     """
     within = ((returned - said) - (echoed - heard) + 1) // 2
     if before is not None and before.within_ns <= within:

@@ -74,7 +74,7 @@ def run(
         return head.run()
     finally:
         head.close()
-        records.let_go()
+        records.release()
 
 
 class Head:

@@ -1,4 +1,4 @@
-"""A host as the head knows it, and the processes by which the head reaches hosts."""
+"""The head's record of a host, and the processes that connect the head to hosts."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from wilkins.values import dataclass, field
 
 @dataclass(slots=True)
 class Host:
-    """What the head knows of one host."""
+    """The head's record of one host."""
 
     part: HostPart
     name: str
     address: str
-    """By which other hosts reach it."""
+    """The address by which other hosts reach it."""
     process: subprocess.Popen[bytes] | None
-    """By which the head reaches it; None: its keeper has come by itself, and ends so when it does not hear the head."""
+    """The process that connects the head to it; None: its keeper has connected by itself."""
     control: Control
     heard: float
     ready: dict[str, str] | None = None
     """Where its relays and servers of files listen, once it has said so; without an address: at all of the host's."""
     state: HostStatus = HostStatus()
     steps: list[int] = field(default_factory=list)
-    """By task of the part: how many it had when the host was heard last."""
+    """By task of the part: the number of its steps at the last heartbeat."""
     report: Report | None = None
-    """What its board says, when the head asked for it last."""
+    """The last report of its board that the head has asked for."""
     clock: Clock | None = None
     stays: bool = False
-    """Its programs have ended, and others may yet read what is in its memory."""
+    """Its programs have ended, and other hosts may still read its memory."""
     ended: HostResult | None = None
     gone: bool = False
 
     @property
     def over(self) -> bool:
-        """Nothing more will come from it."""
+        """Whether nothing more will come from it."""
         return self.gone or self.ended is not None
 
     def kill(self) -> None:
-        """End the process by which it is reached."""
+        """Kill the process that connects the head to it."""
         if self.process is not None:
             self.process.kill()
 

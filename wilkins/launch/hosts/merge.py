@@ -1,4 +1,4 @@
-"""Makes one report of those of all hosts: as if the plan had run on one board."""
+"""Merges the reports of all hosts into one, as if the plan had run on one board."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def merged(plan: Plan, reports: Sequence[tuple[HostPart, Report]]) -> Report:
             if at is not None:
                 port = replace(report.ports[at], task=part.tasks[report.ports[at].task])
                 ports.setdefault(index, []).append(port)
-    pieces = _pieces(reports)
+    routes = _route_reports(reports)
     tasks = [_joined(task.name, task.nprocs, some) for task, some in zip(plan.tasks, found, strict=True)]
     board = BoardPorts(plan)
     known = {port.index: at for port in plan.ports if (at := board.index_of(port)) is not None}
     channels = [
-        _whole(known[channel.outport], known[channel.inport], channel, pieces.get(place, []))
+        _whole(known[channel.outport], known[channel.inport], channel, routes.get(place, []))
         for place, channel in enumerate(plan.channels)
         if {channel.outport, channel.inport} <= known.keys()
     ]
@@ -68,26 +68,26 @@ def ends_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """What a host says of a way of a channel's steps."""
+class _RouteReport:
+    """The report of a host about one route of a channel's steps."""
 
-    way: Route
+    route: Route
     facts: ChannelFacts
     came: int
-    """Steps of its out-port there."""
+    """Steps of its out-port on that host."""
 
 
-def _pieces(reports: Sequence[tuple[HostPart, Report]]) -> dict[int, list[_Piece]]:
-    """By channel of the plan for all hosts: what each host says of the ways of its steps."""
-    pieces: dict[int, list[_Piece]] = {}
+def _route_reports(reports: Sequence[tuple[HostPart, Report]]) -> dict[int, list[_RouteReport]]:
+    """By channel of the plan for all hosts: the report of each host on the routes of its steps."""
+    routes: dict[int, list[_RouteReport]] = {}
     for part, report in reports:
         board = BoardPorts(part.plan)
         records = dict(zip(map(id, board.planned_channels(part.plan)), report.channels, strict=True))
-        for channel, way in zip(part.plan.channels, part.channels, strict=True):
-            for whole in way.channels if id(channel) in records else ():
+        for channel, route in zip(part.plan.channels, part.channels, strict=True):
+            for whole in route.channels if id(channel) in records else ():
                 facts = records[id(channel)]
-                pieces.setdefault(whole, []).append(_Piece(way, facts, report.ports[facts.outport].steps))
-    return pieces
+                routes.setdefault(whole, []).append(_RouteReport(route, facts, report.ports[facts.outport].steps))
+    return routes
 
 
 def wrong(plan: Plan, reports: Sequence[tuple[HostPart, Report]], report: Report) -> list[str]:
@@ -109,9 +109,9 @@ def wrong(plan: Plan, reports: Sequence[tuple[HostPart, Report]], report: Report
                 "compare the pattern with the names of the files that its program opens"
             )
     written: dict[int, set[int]] = {}
-    for place, pieces in _pieces(reports).items():
+    for place, routes in _route_reports(reports).items():
         inport = plan.channels[place].inport
-        written.setdefault(inport, set()).update(one.way.writes for one in pieces if one.facts.published)
+        written.setdefault(inport, set()).update(one.route.writes for one in routes if one.facts.published)
     for inport, hosts in written.items():
         port = plan.ports[inport]
         task = plan.tasks[port.task]
@@ -126,7 +126,7 @@ def wrong(plan: Plan, reports: Sequence[tuple[HostPart, Report]], report: Report
 
 
 def _task(plan: Plan, part: HostPart, board: BoardPorts, task: TaskFacts, first: int) -> TaskFacts:
-    """What a host's board says of a task of its own, in numbers of the plan for all hosts."""
+    """The report of a host's board on a task, with the indices of the plan for all hosts."""
     whole = BoardPorts(plan)
     ports = {
         board.index_of(port): at
@@ -148,7 +148,7 @@ def _task(plan: Plan, part: HostPart, board: BoardPorts, task: TaskFacts, first:
 
 
 def _joined(name: str, nprocs: int, found: Sequence[TaskFacts]) -> TaskFacts:
-    """What all hosts say of a task."""
+    """The reports of all hosts on a task, merged."""
     if not found:
         return TaskFacts(name, nprocs, "ended")
     one = _values(found[0])
@@ -162,7 +162,7 @@ def _joined(name: str, nprocs: int, found: Sequence[TaskFacts]) -> TaskFacts:
 
 
 def _one_port(port: PortPlan, found: Sequence[PortFacts]) -> PortFacts:
-    """What all hosts say of a port. What is written counts on each, what is read is the same on all."""
+    """The reports of all hosts on a port, merged. Writes are summed over the hosts; reads are the same on all."""
     if not found:
         return PortFacts(port.task, port.direction, port.pattern)
     one = _values(found[0])
@@ -178,7 +178,7 @@ def _one_port(port: PortPlan, found: Sequence[PortFacts]) -> PortFacts:
 
 
 def _on(plan: Plan, part: HostPart, whom: Whom) -> list[Whom]:
-    """Whom a rank waits for; in the place of a relay, those at its other end."""
+    """The ranks that a rank waits for; in place of a relay, the ranks at its other end."""
     if whom.task < len(part.tasks):
         before = part.first_ranks[whom.task]
         return [Whom(part.tasks[whom.task], before + whom.first, before + whom.last)]
@@ -190,42 +190,42 @@ def _on(plan: Plan, part: HostPart, whom: Whom) -> list[Whom]:
     return [Whom(port.task, 0, plan.tasks[port.task].nprocs - 1) for port in ends]
 
 
-def _whole(outport: int, inport: int, channel: ChannelPlan, pieces: Sequence[_Piece]) -> ChannelFacts:
-    """What became of the steps of a channel.
+def _whole(outport: int, inport: int, channel: ChannelPlan, routes: Sequence[_RouteReport]) -> ChannelFacts:
+    """The account of the steps of a channel.
 
     Of what one host writes and one reads: up to the relay between them and after it. A host reads what all have
     written; and what a task has read, the ranks on each of its hosts have.
     """
     crossed: dict[int, dict[int, ChannelFacts]] = {}
-    for piece in sorted(pieces, key=lambda one: one.way.arrives):
-        of = crossed.setdefault(piece.way.reads, {})
-        before = of.get(piece.way.writes)
-        of[piece.way.writes] = piece.facts if before is None else _after(before, piece)
+    for one_route in sorted(routes, key=lambda one: one.route.arrives):
+        of = crossed.setdefault(one_route.route.reads, {})
+        before = of.get(one_route.route.writes)
+        of[one_route.route.writes] = one_route.facts if before is None else _after(before, one_route)
     reads = [_sum(list(of.values())) for of in crossed.values()]
     ends: dict[str, Any] = {"outport": outport, "inport": inport, "every": channel.every, "offset": channel.offset}
     return replace(min(reads, key=lambda one: one.read), **ends) if reads else ChannelFacts(**ends)
 
 
-def _after(before: ChannelFacts, piece: _Piece) -> ChannelFacts:
-    """A way to a relay and on from there. The relay takes all files of the out-port: only behind it, the in-port tells
-    which of those that came are meant for it."""
-    after = piece.facts
-    published = before.published - (piece.came - after.published)
+def _after(before: ChannelFacts, one_route: _RouteReport) -> ChannelFacts:
+    """Join the route to a relay and the route after it. The relay takes all files of the out-port; only after it, the
+    in-port's pattern selects those for its task."""
+    after = one_route.facts
+    published = before.published - (one_route.came - after.published)
     return replace(after, published=published, **_added((before, after), _SUMMED))
 
 
-def _sum(pieces: Sequence[ChannelFacts]) -> ChannelFacts:
-    """What one host reads of all that write."""
+def _sum(routes: Sequence[ChannelFacts]) -> ChannelFacts:
+    """The sum over all writing hosts for one reading host."""
     return replace(
-        pieces[0],
-        waits=any(one.waits for one in pieces),
-        reached=tuple(steps for one in pieces for steps in one.reached),
-        **_added(pieces, ("queued", "published", "read", "newer", "held", *_SUMMED)),
+        routes[0],
+        waits=any(one.waits for one in routes),
+        reached=tuple(steps for one in routes for steps in one.reached),
+        **_added(routes, ("queued", "published", "read", "newer", "held", *_SUMMED)),
     )
 
 
-def _added(pieces: Sequence[ChannelFacts], names: Sequence[str]) -> dict[str, Any]:
-    return {name: sum(getattr(one, name) for one in pieces) for name in names}
+def _added(routes: Sequence[ChannelFacts], names: Sequence[str]) -> dict[str, Any]:
+    return {name: sum(getattr(one, name) for one in routes) for name in names}
 
 
 def _values(facts: TaskFacts | PortFacts) -> dict[str, Any]:

@@ -127,7 +127,7 @@ class Spanning:
         self._run = run
         self._name = plan.hosts[part.host].name
         self.tasks = {place: plan.tasks[whole] for place, whole in enumerate(part.tasks) if spans(plan.tasks[whole])}
-        """Those of the plan for all hosts, by task of this host's."""
+        """By task of this host's part: the task in the plan for all hosts."""
         self._doors = {place: listen(self._name) for place in self.tasks}
         self._placeholders: dict[int, int] = {}
         self._clean: dict[int, bool] = {}
@@ -257,5 +257,5 @@ class Spanning:
 
 
 def _service(task: TaskPlan, host: int) -> str:
-    """What all hosts call the server of a task's files on one."""
+    """The name, among all hosts, of the server of a task's files on a host."""
     return f"files:{task.index}:{host}"

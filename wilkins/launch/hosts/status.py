@@ -24,7 +24,7 @@ class HostStatus:
 
     @property
     def tasks(self) -> tuple[TaskFacts, ...]:
-        """What is known of the tasks."""
+        """The tasks in the report."""
         return self.report.tasks if self.report else ()
 
 

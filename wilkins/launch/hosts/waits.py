@@ -86,7 +86,7 @@ NOT_ENDED = (
     "does so at times where its processes on several hosts meet over UCX, also without Wilkins: use another MPI, or a "
     "newer one (`wilkins help hosts`)"
 )
-"""What is said of a run whose processes do not end."""
+"""The message about a run whose processes do not end."""
 
 
 def stuck_message(plan: Plan, states: Sequence[tuple[HostPart, HostStatus]]) -> str:
@@ -97,7 +97,7 @@ def stuck_message(plan: Plan, states: Sequence[tuple[HostPart, HostStatus]]) -> 
 
 
 def sole_active(states: Sequence[tuple[HostPart, HostStatus]]) -> set[int]:
-    """The task of the whole plan, if there is one, for which all others wait, if these have not ended."""
+    """The only task of the whole plan that neither waits nor has ended, if there is exactly one."""
     if not all(state.report for _, state in states) or not _relays_wait(states):
         return set()
     own = [(place, task) for part, state in states for place, task in zip(part.tasks, _own(part, state), strict=True)]
@@ -106,7 +106,7 @@ def sole_active(states: Sequence[tuple[HostPart, HostStatus]]) -> set[int]:
 
 
 def _may_be_idle(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
-    """Of every task that runs, a rank waits, or asks again and again; others may wait for that one in their MPI.
+    """Whether of every task that runs, a rank waits or polls; others may wait for that one in their MPI.
 
     A longer queue costs no step, so that is enough to let one grow.
     """
@@ -120,8 +120,8 @@ def _may_be_idle(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
 
 
 def _is_idle(part: HostPart, state: HostStatus) -> bool:
-    """Every rank of a host's own tasks waits, for others of its task or for files, has ended, is to be started for a
-    step, or only asks again and again."""
+    """Whether every rank of a host's own tasks waits (for others of its task, or for files), has ended, polls, or will
+    be started for a step."""
     return state.report is not None and all(_is_task_idle(task) for task in _own(part, state))
 
 
@@ -135,7 +135,7 @@ def _is_task_idle(task: TaskFacts) -> bool:
 
 
 def _polls(part: HostPart, state: HostStatus) -> bool:
-    """A rank asks again and again: it may do something else at any time."""
+    """Whether a rank polls: it may do something else at any time."""
     return any(len(_waiting(task)) < task.nprocs for task in _own(part, state) if task.state == "running")
 
 
@@ -152,7 +152,7 @@ def _own(part: HostPart, state: HostStatus) -> Sequence[TaskFacts]:
 
 
 def _relays_wait(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
-    """Of each relay, one half waits for a step or for room, or all steps have come: nothing is under way."""
+    """Whether of each relay, one half waits for a step or for room, or all steps have arrived: nothing is in flight."""
     over = {index for _, state in states for index in state.over}
     waits: dict[int, bool] = {}
     for part, state in states:
@@ -164,7 +164,7 @@ def _relays_wait(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
 
 
 def lines(plan: Plan, states: Sequence[tuple[HostPart, HostStatus]]) -> list[str]:
-    """Who waits for whom, as far as that is known."""
+    """Which ranks wait for which, as far as known."""
     report = merged(plan, _known(states))
     pending = [task for task, facts in zip(plan.tasks, report.tasks, strict=True) if facts.state == "pending"]
     return [*explain.waiting(report), *(_follows(plan, task) for task in pending if task.after)]

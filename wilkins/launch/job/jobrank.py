@@ -45,7 +45,7 @@ _FAILURES = ("failed", "untouched")
 
 @dataclass(frozen=True, slots=True)
 class JobSetting(Worlds):
-    """What the first rank decided for all."""
+    """The settings that the first rank has chosen for all."""
 
     records: str
     """The run directory."""
@@ -89,7 +89,7 @@ class JobRank:
         # If each rank has a program, the first rank's launcher decides what the ends of all of them mean.
         self._judges = meets_at_start(self._task) and self._rank == 0
         self._lost = False
-        """The programs of its ranks have ended, and not well."""
+        """Whether the programs of its ranks have ended, and not well."""
         self._dependencies = JobDependencies(plan, meeting)
         polls = Polls(plan)
         self._supervisor = Supervisor(
@@ -128,7 +128,7 @@ class JobRank:
         return code if verdict is None else verdict
 
     def _crew(self) -> list[TaskRun]:
-        """What this launcher starts at first."""
+        """The tasks that this launcher starts at first."""
         task = self._task
         if not meets_at_start(task):
             return [self._run_apart()] if self._rank == 0 else []
@@ -251,7 +251,7 @@ class JobRank:
             self._dependencies.report_ended(self._task.index, lost=self._lost or run.lost)
 
     def _result(self, ranks: bytes) -> dict[str, Any] | None:
-        """What became of this rank; None as long as it is not known."""
+        """The result of this rank; None until it is known."""
         crew = self._supervisor.crew
         if not crew:  # the launcher of the task's first rank knows
             if self.stopped is not None:

@@ -43,7 +43,7 @@ def _hold_descriptors(until: float) -> None:
 
 
 def refuse(here: Rank, error: ResourceError) -> int:
-    """What every rank finds out by itself is said by the first."""
+    """Report an error that every rank finds by itself, on the first rank only."""
     if here.rank:
         time.sleep(1.0)  # an mpiexec ends all ranks when one fails; the first is to speak before
         return ResourceError.exit_code

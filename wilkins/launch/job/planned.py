@@ -1,4 +1,4 @@
-"""What one MPI job is to run, if it has the ranks and the MPI libraries for that."""
+"""The plan of one MPI job, checked against its ranks and MPI libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Planner = Callable[[], Planned]
 
 
 def planned_for(given: Path, make: Planner, here: Rank) -> Planned:
-    """What is to be run, if the job has the ranks it needs."""
+    """The plan to run, if the job has the ranks it needs."""
     planned = make()
     _check(planned.plan, given, here)
     if planned.summary:
@@ -38,7 +38,7 @@ def _check(plan: Plan, path: Path, here: Rank) -> None:
 
 
 def worlds_of(plan: Plan) -> Worlds:
-    """What is decided for the tasks in the job's world.
+    """The settings of the tasks in the job's world.
 
     Raises:
         ResourceError: it is not known which MPI library one of them uses.

@@ -1,4 +1,4 @@
-"""What runs on the ranks of a job: their programs, and idle ranks for tasks that do not use MPI."""
+"""The processes on the ranks of a job: their programs, and idle ranks for tasks that do not use MPI."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RankProgram:
     variables: dict[str, str]
     """Environment variables beside the launcher's own."""
     layer: dict[str, str]
-    """Those for the layer."""
+    """Environment variables for the layer."""
     cwd: str
     stdin: str
     """Empty for none."""
@@ -43,7 +43,7 @@ class RankProgram:
 
 @dataclass(frozen=True, slots=True)
 class Worlds:
-    """What the first process of a job decides for the MPI programs on all its ranks."""
+    """The settings that the first process of a job chooses for the MPI programs on all its ranks."""
 
     ports: dict[str, int]
     """By task index: where its ranks meet without MPI."""
@@ -55,7 +55,7 @@ class Worlds:
     def program(
         self, task: TaskPlan, run: Path, own: Mapping[str, str], layer: Mapping[str, str], **where: Any
     ) -> RankProgram:
-        """That of a rank of a task.
+        """The program of a rank of a task.
 
         Args:
             run: the run's folder in shared memory.

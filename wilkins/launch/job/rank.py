@@ -104,7 +104,7 @@ def _step(environment: Mapping[str, str]) -> str:
 
 
 def _control_port(launcher: int) -> str:
-    """Where the mpiexec of MPICH is heard by what it has started on each host: ``node0:41217``."""
+    """The control address of MPICH's mpiexec, from the command line of its proxy: ``node0:41217``."""
     try:
         words = os.fsdecode(Path(f"/proc/{launcher}/cmdline").read_bytes()).split("\0")
     except OSError:

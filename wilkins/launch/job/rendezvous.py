@@ -110,7 +110,7 @@ class Rendezvous:
         return job
 
     def _entered(self) -> dict[str, Any] | None:
-        """What the first rank has decided, if it has, and lives."""
+        """The settings of the first rank, if it has written them, and lives."""
         try:
             folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -175,11 +175,11 @@ class Rendezvous:
             os.close(claim)
 
     def mark(self, state: int) -> None:
-        """Say how far this rank is."""
+        """Set the state of this rank."""
         os.pwrite(self._ranks, bytes([state]), 2 * self.rank)
 
     def ranks(self) -> bytes:
-        """How far every rank is."""
+        """The state of every rank."""
         return os.pread(self._ranks, 2 * self.size, 0)[::2]
 
     def exit_status(self) -> int:
@@ -200,7 +200,7 @@ class Rendezvous:
             os.close(file)
 
     def ends(self, task: int) -> bytes:
-        """What was counted of a task: a byte for each rank whose program has ended."""
+        """The counted ends of a task: a byte for each rank whose program has ended."""
         try:
             return self._ends(task).read_bytes()
         except FileNotFoundError:
@@ -242,7 +242,7 @@ class Rendezvous:
         return self._read("stopped") if self._news(0) else None
 
     def leave_result(self, result: dict[str, Any]) -> None:
-        """What became of this rank."""
+        """Write the result of this rank."""
         self._write(f"result.{self.rank}", result)
         self.mark(ENDED)
 
@@ -251,12 +251,12 @@ class Rendezvous:
         return self._read(f"result.{rank}")
 
     def decide(self, code: int) -> None:
-        """First rank: what every rank exits with."""
+        """First rank: set the exit code of every rank."""
         self._write("verdict", {"code": code})
         os.pwrite(self._ranks, b"1", 2 * self.size + 1)
 
     def verdict(self) -> int | None:
-        """What every rank exits with, once that is known."""
+        """The exit code of every rank, once it is known."""
         found = self._read("verdict") if self._news(1) else None
         return None if found is None else int(found["code"])
 

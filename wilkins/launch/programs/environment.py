@@ -42,7 +42,7 @@ MPIEXEC_DEFAULTS = {
     "OMPI_MCA_ras": _NO_SCHEDULER,
     "OMPI_MCA_plm": _NO_SCHEDULER,
 }
-"""What an mpiexec finds unless the user says otherwise: it starts ranks as its children, and asks no scheduler. Within
+"""Defaults for an mpiexec, which the user may override: it starts ranks as its children, and asks no scheduler. Within
 an allocation it would ask for a job step, and the step of one task would wait until that of another has ended; on any
 node but the first, Open MPI's would start the ranks on the first one, and MPICH's would divide by zero."""
 
@@ -108,7 +108,7 @@ def free_port() -> int:
 
 
 def program_words(task: TaskPlan, filename: str | None) -> list[str]:
-    """What is executed for a rank: prefix, executable and arguments, with ``{filename}`` filled in."""
+    """The command of a rank: prefix, executable and arguments, with ``{filename}`` filled in."""
     args = started_args(task)
     if filename is not None:
         args = tuple(arg.replace("{filename}", filename) for arg in args)

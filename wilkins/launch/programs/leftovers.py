@@ -17,9 +17,9 @@ _FIRST_LOOK = 0.5
 _LONGEST = 60.0
 _AFTER_CREATION = 0.02
 _LONGEST_REST = 0.5
-"""Seconds for which one does not hear of what is created, at most, where others create files all the time."""
+"""Seconds between notifications, at most, while other programs create files all the time."""
 _CALM = 5.0
-"""Seconds without a creation, after which the next one is heard of as soon as ever."""
+"""Seconds without a creation, after which the next one is notified at once again."""
 
 
 class Segments:
@@ -33,8 +33,8 @@ class Segments:
     def __init__(
         self, now: float, family: Callable[[], Iterable[int]], *, watch: bool = True, on_seen: Callable[[Path], None]
     ) -> None:
-        """`family` finds the run's processes. `watch`: hear of what is created as it is, by `CREATED`; one process of a
-        job is enough. `on_seen` is called with each segment when it is first seen."""
+        """`family` finds the run's processes. `watch`: get `CREATED` when a file is created; one process of a job is
+        enough. `on_seen` is called with each segment when it is first seen."""
         self._seen: set[Path] = set()
         self._family = family
         self._on_seen = on_seen
@@ -53,7 +53,7 @@ class Segments:
         return min(self._look_at, self._list_at)
 
     def notice(self, now: float) -> None:
-        """Something was created: see soon whether that was a segment. One hears of the next creation after that."""
+        """A file was created: check soon whether it is a segment. The next creation is notified after that."""
         calm = now - self._noticed_at > _CALM
         self._rest = _AFTER_CREATION if calm or not self._rest else min(2 * self._rest, _LONGEST_REST)
         self._noticed_at = now

@@ -16,13 +16,13 @@ _COLOURS = (36, 33, 35, 32, 34, 31)
 
 
 def say(message: str) -> None:
-    """Show lines of the launcher itself, if anybody can read them."""
+    """Show lines of the launcher itself, unless its error stream is closed."""
     with contextlib.suppress(OSError, ValueError):
         print("\n".join(f"wilkins: {line}" for line in message.splitlines()), file=sys.stderr, flush=True)
 
 
 def report_leftovers(folders: Sequence[Path]) -> None:
-    """Say in which folders a run has left hidden files, since their disk does not answer."""
+    """Print the folders in which a run has left hidden files, since their disk does not answer."""
     if folders:
         many = f" and {count_of(len(folders) - 1, 'other folder')}" if len(folders) > 1 else ""
         say(
@@ -44,7 +44,7 @@ class Below:
         self._lines: Sequence[str] = ()
 
     def show(self, lines: Sequence[str]) -> None:
-        """Have these there from now on, as many as there is room for."""
+        """Show these lines from now on, as many as there is room for."""
         if not self.is_live:
             return
         self._erase()
@@ -55,7 +55,7 @@ class Below:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Let others be written above them meanwhile."""
+        """Hide them while other lines are written above."""
         if not self._lines:
             yield
             return

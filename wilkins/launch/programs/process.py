@@ -102,7 +102,7 @@ def children() -> set[int]:
 
 
 def reap(pids: Iterable[int]) -> dict[int, int]:
-    """Those of the children that have ended, with their exit codes (negative for a signal)."""
+    """The children that have ended, with their exit codes (negative for a signal)."""
     ended = {}
     for pid in pids:
         try:
@@ -147,7 +147,7 @@ def parents(ancestor: int) -> dict[int, int]:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """What a process was started with; nothing if that cannot be read."""
+    """The environment that a process was started with; empty if it cannot be read."""
     try:
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -195,16 +195,16 @@ class Children:
         adopt_orphans(False)
 
     def reap(self, programs: Iterable[int]) -> dict[int, int]:
-        """Those that have ended, and those of `programs`, with their exit codes."""
+        """The children, those of `programs` included, that have ended, with their exit codes."""
         return reap((children() - self._foreign).union(programs))
 
     def strays(self) -> list[int]:
-        """All that are there, with their descendants."""
+        """All of these children, with their descendants."""
         own = children() - self._foreign
         return sorted(own.union(*(descendants(pid) for pid in own))) if own else []
 
     def end(self) -> None:
-        """Kill and reap all that are there."""
+        """Kill and reap all of these children."""
         until = time.monotonic() + GRACE
         while (strays := self.strays()) and time.monotonic() < until:
             send(strays, signal.SIGKILL)

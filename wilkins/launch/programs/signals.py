@@ -68,21 +68,21 @@ class Creations:
     """
 
     def __init__(self, folder: Path) -> None:
-        """A folder, or a kernel, of which nothing can be heard is none that raises an error."""
+        """Raises no error if the folder or the kernel offers no notification."""
         self._folder = -1
         with contextlib.suppress(OSError):
             self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.fcntl(self._folder, fcntl.F_SETSIG, CREATED)
 
     def hear(self) -> bool:
-        """Ask for one `CREATED`, from now on; False: none will come."""
+        """Ask for one `CREATED`; False: none will come."""
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._folder, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_ATTRIB)
             return True
         return False
 
     def close(self) -> None:
-        """Hear no more."""
+        """Ask for no more."""
         if self._folder >= 0:
             os.close(self._folder)
             self._folder = -1

@@ -1,1 +1,1 @@
-"""What a run leaves: its directory, the account of its steps, its summary."""
+"""The records of a run: its directory, the account of its steps, its summary."""

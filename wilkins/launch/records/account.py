@@ -33,7 +33,7 @@ _WENT_WELL = ("done", "ended at end of stream", "ended while polling")
 
 @dataclass(frozen=True, slots=True)
 class ChannelAccount:
-    """What became of the steps that were published for one channel. Numbers of steps of this run."""
+    """The account of the steps that were published for one channel in this run."""
 
     producer: str
     consumer: str
@@ -48,9 +48,9 @@ class ChannelAccount:
     dropped: int
     """Given up since the queue was full."""
     let_go: int
-    """Given up since the run would have stood still for ever."""
+    """Given up since the run would have been stuck otherwise."""
     unread: int
-    """The rest: the task ended before."""
+    """The others: the task ended before."""
     names: Mapping[str, Ends] = field(default_factory=dict)
     """By "unread" and "dropped" (and those let go): the first and the last name, as far as the trace tells."""
 
@@ -70,7 +70,7 @@ class Reader:
     unread_patterns: frozenset[str] = frozenset()
     """Patterns of the names that were read, and of those that were not."""
     in_cycle: bool = False
-    """What the task writes leads back to the in-port."""
+    """Whether the task's output leads back to the in-port."""
     written: Sequence[str] = ()
     """Names that its producers published, matching or not, as far as they are known."""
     opened_again: Sequence[str] = ()
@@ -269,7 +269,7 @@ def _account(plan: Plan, channel: ChannelFacts, out: PortPlan, into: PortPlan, t
 
 
 Message = tuple[str, ...]
-"""What is the matter, and what more there is to say."""
+"""The first sentence of a message, and further sentences."""
 
 
 def _together(readers: Iterable[Reader], worded: Callable[[Reader], Message]) -> list[str]:
@@ -311,7 +311,7 @@ def _message(reader: Reader) -> Message:
 
 
 def _message_of_outdated(reader: Reader) -> Message:
-    """It read files of which its producers published newer versions, and did not read these."""
+    """The message about a task that left newer versions of its files unread."""
     name, names = reader.task.name, _named(reader)
     return (
         f"read older versions: it left {count_of(reader.newer, 'newer version')} of files of {reader.port.pattern!r} "
@@ -334,7 +334,7 @@ def _named(reader: Reader) -> str:
 
 
 def _remedies(reader: Reader) -> Iterable[str]:
-    """What may mend it, each with its condition."""
+    """The remedies, each with its condition."""
     task, pattern, facts = reader.task, reader.port.pattern, reader.facts
     name = task.name
     if reader.opened_again:
@@ -392,12 +392,12 @@ def _remedies(reader: Reader) -> Iterable[str]:
 
 
 def _message_of_failed(reader: Reader) -> Message:
-    """The task failed after steps had been let go: perhaps it wanted one of these."""
+    """The message about a task that failed after steps were given up: perhaps it needed one of them."""
     return f"failed, and had lost steps of {reader.port.pattern!r} before", next(iter(_remedies(reader)))
 
 
 def _message_of_missed(reader: Reader) -> Message:
-    """The task failed after it had opened a name whose step the in-port's policy had given up."""
+    """The message about a task that failed after it opened a name whose step its in-port's policy did not keep."""
     pattern, name = reader.port.pattern, reader.missed
     lost = {what: sum(getattr(one, what) for one, _, _ in reader.channels) for what in ("skipped", "dropped")}
     if not (name and any(lost.values()) and fnmatchcase(Path(name).name, Path(pattern).name)):
@@ -437,7 +437,7 @@ def _missing_requests(reader: Reader) -> Iterable[str]:
 
 
 def _message_of_unmatched(reader: Reader) -> Message:
-    """No name that was published matches the in-port."""
+    """The message about an in-port that matches no published name."""
     task, pattern = reader.task.name, reader.port.pattern
     state = "had none" if reader.starts else "was never started"
     names = f", such as {reader.written[0]!r}," if reader.written else ""
@@ -461,7 +461,7 @@ def _remedy(report: Report, outports: Sequence[int]) -> str:
 
 
 def _no_step(reader: Reader) -> Message:
-    """An in-port that was asked for steps while nobody published any."""
+    """The message about an in-port whose task opened or looked for steps while none were published."""
     facts = reader.facts
     written = sum(out.steps for _, _, out in reader.channels)
     if written or facts.steps or not facts.in_vain or reader.task.resumed:

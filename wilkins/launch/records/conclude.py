@@ -34,26 +34,26 @@ _RELISTED = "{} listed a folder before all its files were there, and --strict ma
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What is known of a run, all of whose programs have ended."""
+    """The end of a run, all of whose programs have ended."""
 
     plan: Plan
     report: Report
-    """The board's last one, or one that says the same of several boards."""
+    """The last report of the board, or the merged report of several boards."""
     ends: Sequence[TaskEnd]
     """Of the tasks."""
     stop: Stop | None
-    """What stopped the run, if something did."""
+    """Why the run was stopped, if it was."""
     code: int
-    """What the run would exit with."""
+    """The exit code of the run, before unread steps are checked."""
     wall_s: float
     datasets: Sequence[str] = ()
     """Messages about datasets in `dsets` that no step has."""
     there: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """By in-port, the datasets of a step."""
     crossings: Sequence[Crossing] = ()
-    """What crossed from one host to another."""
+    """The transfers between hosts."""
     traces: Sequence[Trace] = ()
-    """Those of the hosts, if there are several."""
+    """The traces of the hosts, if there are several."""
     lost: Collection[str] = ()
     """Hosts that are lost."""
 
@@ -147,7 +147,7 @@ def _write(
 
 
 def _messages(ending: Ending, records: RunDirectory, account: Account, logged: Sequence[Logged]) -> list[str]:
-    """What the user should know of the run."""
+    """Messages for the user about the run."""
     plan, report, outcomes = ending.plan, ending.report, ending.outcomes
     hints = [*summary.hints(plan, report, outcomes), *summary.resumed_hints(plan, report, records.path)]
     if any(end.retries for end in ending.ends):

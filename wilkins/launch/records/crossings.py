@@ -1,4 +1,4 @@
-"""What has crossed from one host to another in a run, and how it is shown."""
+"""The transfers between the hosts of a run, and their table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_READERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What a relay has carried: the steps of an out-port, to those who read them on one other host."""
+    """The transfers of a relay: the steps of an out-port, to their readers on one other host."""
 
     producer: str
     consumers: tuple[str, ...]
@@ -29,13 +29,13 @@ class Crossing:
     bytes: int
     """Of these steps."""
     moved: int
-    """Bytes of them that have crossed: those that somebody there has read, or was expected to."""
+    """Bytes of them that were sent: those that a reader has read, or was expected to read."""
     messages: int
-    """For all this, in both directions; steps are among them."""
+    """Messages in both directions, those of the steps included."""
 
 
 def table(crossings: Sequence[Crossing], all_in: str = "") -> str:
-    """What crossed, the most bytes first; empty if nothing could. `all_in`: a file that has more than the table."""
+    """The table of transfers, the most bytes first; empty if there are none. `all_in`: the file with all of them."""
     ordered = sorted((one for one in crossings if one.steps), key=lambda one: -one.moved)
     if not ordered:
         return ""

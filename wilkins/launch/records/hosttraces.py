@@ -65,7 +65,7 @@ def _shifted(events: Sequence[Event], start: int) -> list[Event]:
 
 
 def joined(plan: Plan, found: Sequence[HostPart], traces: Mapping[int, Sequence[Event]]) -> list[Event]:
-    """One trace of several, by host.
+    """Merge traces, given by host, into one.
 
     A step may arrive on a host without an event on the host that sent it: if that host was lost, the last lines of its
     trace may be, too. Later events of the receiving host are left out then.

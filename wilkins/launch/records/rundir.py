@@ -21,13 +21,13 @@ from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 
 RESUMPTION = "resume.json"
-"""Of a run that goes on with another one: what one that goes on with it in turn must know."""
+"""For a run that resumes another one: the record for a run that resumes this one."""
 
 CLOCKS = "hosts/clocks.json"
-"""Of a run on several hosts: how far their clocks were apart."""
+"""For a run on several hosts: the offsets of their clocks."""
 
 KEPT = "kept"
-"""Holds second names of the newest checkpoints, as long as the run may have to be resumed."""
+"""Holds hard links to the newest checkpoints, as long as the run may have to be resumed."""
 
 
 RUNS = "wilkins-runs"
@@ -55,7 +55,7 @@ class RunDirectory:
         """Make the directory of a run that starts now, and hold a lock on its plan as long as this process lives.
 
         Args:
-            resumption: of a run that goes on with another one, what one that goes on with it must know.
+            resumption: for a run that resumes another one, the record for a run that resumes this one.
 
         Raises:
             ResourceError: it cannot be made.
@@ -83,18 +83,18 @@ class RunDirectory:
         return run
 
     def hold(self) -> None:
-        """Let others see that the run goes on, by a lock on the plan which all have that look after a part of it."""
+        """Take the shared lock on the plan that shows other processes that the run goes on."""
         self._lock = os.open(self.path / "plan.json", os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
-    def let_go(self) -> None:
-        """Let others see that this process looks after the run no more."""
+    def release(self) -> None:
+        """Release the lock on the plan."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def make_kept(self) -> None:
-        """Make room for second names of checkpoints."""
+        """Make the folder for hard links to checkpoints."""
         (self.path / KEPT).mkdir()
 
     @property
@@ -113,11 +113,11 @@ class RunDirectory:
         return self.path / (f"{stem}.log" if rank is None else f"{stem}.{rank}.log")
 
     def points_path(self, task: str) -> Path:
-        """Where a task tells its restart points."""
+        """The file to which a task reports its restart points."""
         return self.path / "points" / self.log_path(task).with_suffix(".jsonl").name
 
     def drop_kept(self) -> None:
-        """The run has finished: nobody will restart from its checkpoints, or from those of the runs it went on with."""
+        """Remove the hard links to checkpoints of a finished run, and of the runs that it has resumed."""
         runs = [str(self.path)]
         with contextlib.suppress(OSError, ValueError, KeyError):
             runs += json.loads((self.path / RESUMPTION).read_text(encoding="utf-8"))["runs"]
@@ -173,7 +173,7 @@ def _point(link: Path, target: str) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What the run was made with."""
+    """The versions of the software of the run."""
     system, libc = os.uname(), (os.confstr("CS_GNU_LIBC_VERSION") or "").replace(" ", "")
     installed = _installed()
     packages = ("wilkins", "h5py", "mpi4py", "numpy", "networkx", "PyYAML")

@@ -1,4 +1,4 @@
-"""How large the steps of a run were, by which the next run of the workflow has memory for them ready when it begins."""
+"""The sizes of the steps of a run, by which the next run of the workflow prepares memory when it begins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StepSizes:
     """By task and port, and then by rank."""
 
     def of(self, plan: Plan, port: PortPlan, rank: int) -> int:
-        """That of one rank: of the run, or if that says nothing of the port, by the workflow file; else 0."""
+        """The largest step of one rank: in the run, or if that has no such port, by the workflow file; else 0."""
         seen = self.by_port.get((plan.tasks[port.task].name, port.pattern))
         if seen is not None:
             return seen.get(rank, 0)
@@ -33,7 +33,7 @@ class StepSizes:
 
 
 def of_run_before(plan: Plan) -> StepSizes:
-    """Those of the last run of the workflow that left its records in their usual place.
+    """The step sizes of the last run of the workflow with records in their usual place.
 
     Ask before the records of the run that starts take that place.
     """
@@ -49,7 +49,7 @@ def of_run_before(plan: Plan) -> StepSizes:
 
 
 def make_ready(plan: Plan, board: Board, sizes: StepSizes) -> None:
-    """Let memory for the next steps be made ready, from now until the board is closed."""
+    """Prepare memory for the next steps in the background, until the board is closed."""
     ports = BoardPorts(plan)
     policies: dict[int, list[FlowPolicy]] = {}
     listed = {port.index for port in plan.ports if port.direction == "in" and port.listing == "end"}
@@ -73,7 +73,7 @@ def make_ready(plan: Plan, board: Board, sizes: StepSizes) -> None:
 
 
 def record(plan: Plan, board: Board, records: RunDirectory) -> None:
-    """Leave the sizes of this run's steps, if it has made any.
+    """Write the sizes of this run's steps, if it has made any.
 
     Raises:
         ResourceError: the system refuses it.

@@ -1,4 +1,4 @@
-"""What a run did, as a table for the terminal and as a record."""
+"""The summary of a run, as a table for the terminal and as a record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TaskSummary:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnd:
-    """What the launcher knows about a task's end."""
+    """The launcher's record of a task's end."""
 
     starts: int
     outcome: str
@@ -82,7 +82,7 @@ def task_summaries(report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]
 
 
 def hints(plan: Plan, report: Report, outcomes: Sequence[str]) -> list[str]:
-    """What the user may want to change, judging by what programs did. `outcomes`: how their tasks have ended."""
+    """Hints on what the user may want to change, by what programs did. `outcomes`: how their tasks have ended."""
     ports = BoardPorts(plan)
     of_plan = {ports.index_of(port): port for port in plan.ports}
     reopened = [
@@ -133,7 +133,7 @@ def _unseen(port: PortPlan, executable: Path) -> str:
 
 
 def _aliases(report: Report) -> list[str]:
-    """Names that programs opened, and that stood for the next step whatever that was called, or might have."""
+    """Notes on names that programs opened as an alias for the next step, or that would have been one."""
     found = []
     for port in report.ports:
         task, name, pattern = report.tasks[port.task].name, port.stands, port.pattern
@@ -162,7 +162,7 @@ def _none_given(report: Report) -> list[str]:
 
 
 def resumed_hints(plan: Plan, report: Report, folder: Path) -> list[str]:
-    """What a user should know of a resumed run, by what its programs did and the trace in its folder."""
+    """Hints on a resumed run, by what its programs did and the trace in its folder."""
     if plan.resumes is None:
         return []
     from wilkins.launch.records.agreement import differences
@@ -175,7 +175,7 @@ _WAITS_FOR = 2.0
 
 
 def old_names(plan: Plan, report: Report) -> list[str]:
-    """Tasks of a resumed run that wait for names of steps that they have had, while later ones are there for them."""
+    """Hints on tasks of a resumed run that wait for steps they have consumed, while later ones are queued for them."""
     if plan.resumes is None:
         return []
     ports = BoardPorts(plan)

@@ -1,4 +1,4 @@
-"""What the end of a program means for its task: started again, done, ended with its stream, or failed. Pure."""
+"""The outcome of a task whose program has ended: started again, done, ended with its stream, or failed. Pure."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def met_end(vain: VainOpen | None, *, before: int, now: int) -> bool:
         return False
     if vain.sought == "only step":
         return vain.steps > 0 and before + vain.steps > 1
-    # Of the names that it read in the run before, this one knows nothing.
+    # Names that were read in the run before are unknown here.
     return vain.sought in ("next name", "next step") or (vain.sought == "strange" and before > 0 and not now)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known about a task when its program has just ended."""
+    """Facts about a task whose program has just ended."""
 
     rerun: Literal["auto", "always", "never"]
     strict_end: bool
@@ -68,12 +68,12 @@ class Facts:
     read: int
     """Steps the task read in all, over its starts."""
     listed: Literal["no", "some", "all"]
-    """Since this start, its programs read nothing that listings of folders had not shown before (``some``), or were
-    shown all steps that will ever be (``all``)."""
+    """``some``: since this start, its programs read only files that a listing had shown before; ``all``: a listing has
+    shown all steps of the stream."""
     at_end: bool
     """Its last failed open since this start is how a loop over a stream ends (`met_end`)."""
     met_failure: bool
-    """It met an error that no program can mend, such as a disk that was full when its file was to be stored."""
+    """An error that no program can mend has occurred, such as a full disk when its file was stored."""
     untouched: tuple[str, ...]
     """Patterns of memory ports no start of the task ever used."""
     retries_left: int = 0
@@ -114,7 +114,7 @@ def _read_one_step(facts: Facts) -> bool:
 
 
 def has_read_listed(facts: Facts) -> bool:
-    """The program has listed what was there, read of that, and ended: what came meanwhile is for its next start."""
+    """Whether the program has listed its files, read some, and ended: later files are for its next start."""
     return facts.rerun == "auto" and facts.listed == "some" and facts.opened > 0
 
 

@@ -1,4 +1,4 @@
-"""Sentences about what went wrong or is being waited for, for the person at the terminal."""
+"""Messages for the user about failures and waits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def left_out(run: TaskRun) -> str:
 
 
 def _not_there(run: TaskRun, report: Report) -> Iterator[str]:
-    """Names of files that a program asked for, that nobody has written, and that are nearly those of its in-ports."""
+    """Messages about names that a program asked for, that no task has written, and that are similar to its in-ports."""
     index, where = run.plan.index, f" ({run.plan.origin})" if run.plan.origin else ""
     for one in report.tasks[index].unmatched_names:
         name = one.name
@@ -67,7 +67,7 @@ def _not_there(run: TaskRun, report: Report) -> Iterator[str]:
 
 
 def _listed_a_part(run: TaskRun, report: Report) -> Iterator[str]:
-    """In-ports of which a program was shown some files by a listing, before all were there."""
+    """Messages about in-ports of which a listing showed only some files, before all were there."""
     where = f" ({run.plan.origin})" if run.plan.origin else ""
     for port in report.ports:
         if port.task == run.plan.index and port.shown_a_part:
@@ -78,7 +78,7 @@ def _listed_a_part(run: TaskRun, report: Report) -> Iterator[str]:
 
 
 def _relay(run: TaskRun) -> str:
-    """What broke where steps cross to another host, and which step was next."""
+    """The relay that failed, in words, and after how many steps."""
     with contextlib.suppress(BoardHeldError):
         return f"the relay that brings {run.plan.carries}, after {count_of(run.steps(), 'step')},"
     return f"the relay that brings {run.plan.carries}"
@@ -123,7 +123,7 @@ def untouched(run: TaskRun, report: Report | None = None) -> str:
 
 
 def _written_past(run: TaskRun) -> Iterator[str]:
-    """Files of ports that a program never used lie on disk, and were written while it ran."""
+    """Messages about files on disk, of ports that a program never used, that were written while it ran."""
     began = time.time() - (time.monotonic() - run.started_at) - _TICK
     for pattern in run.untouched:
         names = [name for name in glob.glob(pattern, root_dir=run.plan.cwd) if _changed(run.plan.cwd / name) >= began]  # noqa: PTH207 - the pattern may be a whole path
@@ -143,7 +143,7 @@ def _changed(path: Path) -> float:
 
 
 def _elsewhere(run: TaskRun, report: Report) -> Iterator[str]:
-    """Steps of ports that a program never used lie in another folder than the one that it would list to find them."""
+    """Messages about ports that a program never used, whose steps are in another folder than the one that it lists."""
     ports, tasks = report.ports, report.tasks
     for channel in report.channels:
         inport, outport = ports[channel.inport], ports[channel.outport]
@@ -160,14 +160,14 @@ def _elsewhere(run: TaskRun, report: Report) -> Iterator[str]:
 
 
 def _looked_for_missing(port: PortFacts) -> str:
-    """A program looked for a file, and made do without."""
+    """The message about a program that looked for a file, and went on without it."""
     waits = "" if port.waits_looks else "; leave out `looks: now`, and its looks wait for their files"
     times = "" if port.in_vain == 1 else f" {port.in_vain} times"
     return f"it looked for {port.asked!r}{times} before a step was there, found nothing, and never opened it{waits}"
 
 
 def _misread(run: TaskRun, report: Report, names: Sequence[str]) -> str:
-    """A program used a name that is nearly that of a step which waits for it: the mistake is in the program."""
+    """The message about a program that used a name similar to that of a step that is queued for it."""
     for name in names:
         if meant := did_you_mean(report, run.plan.index, name):
             return f"it used {name!r}, which matches no port: {meant}"
@@ -175,7 +175,7 @@ def _misread(run: TaskRun, report: Report, names: Sequence[str]) -> str:
 
 
 def _misspelt(pattern: str, names: Sequence[str]) -> str:
-    """A program used names that differ from the pattern in little but spelling."""
+    """The message about names that a program used and that are similar to the pattern."""
     meant = nearest(pattern, names)
     if meant is None:
         return ""
@@ -185,7 +185,7 @@ def _misspelt(pattern: str, names: Sequence[str]) -> str:
 
 
 def _other_names(run: TaskRun, names: Sequence[str], ports: Sequence[PortFacts]) -> str:
-    """A program used other data files."""
+    """The message about other data files that a program used."""
     verb = "matches" if len(names) == 1 else "match"
     words = f"it used {some_of(names)}, which {verb} no port; compare that with the pattern"
     wild = [port.pattern for port in ports if port.direction == "in" and not port.touched]
@@ -201,7 +201,7 @@ _NO_SUCH_NAME = "it used no file of such a name, nor of one like it: compare the
 
 
 def _no_names(run: TaskRun, *, reached: bool) -> str:
-    """Nothing is known of any name that the program may have used for the port. `reached`: it has used another port."""
+    """The message if no name was seen that may be meant for the port. `reached`: the program has used another port."""
     if reached:
         return (
             "it used other ports, and was seen to use no file of such a name: compare the pattern with the names it "
@@ -224,12 +224,12 @@ def _no_names(run: TaskRun, *, reached: bool) -> str:
 
 
 def waits(report: Report) -> list[str]:
-    """Who waits for whom, one line each, and what could end it."""
+    """Which ranks wait for which, one line each, and the remedies."""
     return [*waiting(report), *cures(report)]
 
 
 def waiting(report: Report) -> list[str]:
-    """Who waits for whom, one line each."""
+    """Which ranks wait for which, one line each."""
     tasks, ports = report.tasks, report.ports
     lines = []
     for place, task in enumerate(tasks):
@@ -246,7 +246,7 @@ def waiting(report: Report) -> list[str]:
 
 
 def awaited(report: Report, pids: Mapping[int, int], where: Callable[[int], str]) -> list[str]:
-    """Of the tasks that others wait for, and that wait for none: how far each is, and what it does, or how to see that.
+    """For each task that others wait for and that waits for none: its progress, and what it does, or how to see that.
 
     Args:
         pids: the processes of programs, by task.
@@ -289,7 +289,7 @@ def _flushes(report: Report, index: int) -> list[str]:
 
 
 def cures(report: Report) -> list[str]:
-    """Keys of the workflow file that would end the waits, each with the value and the port to give it to."""
+    """Keys of the workflow file that would end the waits, each with its value and port."""
     tasks, ports = report.tasks, report.ports
     waiting = [(index, wait) for index, task in enumerate(tasks) for wait in task.waits]
     lines = [*_cures_of_cycles(report, waiting), *_cures_of_skips(report, waiting)]
@@ -310,7 +310,7 @@ def cures(report: Report) -> list[str]:
 
 
 def _cure_of_name(report: Report, index: int, wait: Wait) -> str:
-    """What to do about a name that matches an in-port, and that no producer has a file of, nor of one like it."""
+    """The remedy for a name that matches an in-port, if no producer has a file of that or a similar name."""
     port, who, name = report.ports[wait.port], report.tasks[index].name, wait.name
     stands, pattern = port.stands, port.pattern
     if port.stand_in == "found":
@@ -325,7 +325,7 @@ def _cure_of_name(report: Report, index: int, wait: Wait) -> str:
 
 
 def _cures_of_first(report: Report, index: int, wait: Wait) -> Iterator[str]:
-    """A task has begun without a step, by `first`, and what it asks for next does not come."""
+    """Remedies for a task that has begun without a step, by `first`, and whose next file does not come."""
     port, who, name = report.ports[wait.port], report.tasks[index].name, wait.name
     first = port.asked
     if port.waits_first or port.steps or not first:
@@ -350,7 +350,7 @@ def _cures_of_first(report: Report, index: int, wait: Wait) -> Iterator[str]:
 
 
 def prevented(name: str, pattern: str) -> str:
-    """A file on disk has the name that would have stood for the next step of an in-port."""
+    """The message about a file on disk that prevents an alias for the next step of an in-port."""
     return (
         f"{name!r}, which it has opened, would stand for the next step of {pattern!r}, but is a file on disk, too, and "
         f"no recorded earlier run has left it: remove the file, or give the in-port `as: {name}`"
@@ -362,7 +362,7 @@ _Waits = Sequence[tuple[int, Wait]]
 
 
 def _cures_of_room(report: Report, waiting: _Waits, writer: int, wait: Wait) -> list[str]:
-    """Why a producer waits: readers that never read, keep all open, or wait for another file of the producer."""
+    """Remedies for a producer that waits for readers: they never read, keep all open, or wait for its other file."""
     tasks, ports = report.tasks, report.ports
     lines = []
     for channel in report.channels:
@@ -417,7 +417,7 @@ def _cures_of_room(report: Report, waiting: _Waits, writer: int, wait: Wait) -> 
 
 
 def _read_once(port: PortFacts) -> bool:
-    """Has the task read one step of a name that is not a pattern? To open that again means its next step."""
+    """Whether the task has read one step of a name that is no pattern: to open the name again means its next step."""
     return port.steps == 1 and not is_wild(port.pattern)
 
 
@@ -436,7 +436,7 @@ def _tasks_of(wait: Wait) -> set[int]:
 
 
 def _cures_of_cycles(report: Report, waiting: _Waits) -> list[str]:
-    """Tasks that wait for each other's first step: one of them must begin without."""
+    """The remedy for tasks that wait for each other's first step: one of them must begin without one."""
     tasks, ports = report.tasks, report.ports
     first = [
         (index, wait)
@@ -460,7 +460,7 @@ def _cures_of_cycles(report: Report, waiting: _Waits) -> list[str]:
 
 
 def _cures_of_skips(report: Report, waiting: _Waits) -> Iterator[str]:
-    """Readers that wait for a later step of a producer, which waits itself: their policy leaves out those between."""
+    """Remedies for readers that wait for a later step of a waiting producer: their policy skips the steps between."""
     tasks, ports = report.tasks, report.ports
     asleep = {index for index, _ in waiting}
     for index, wait in waiting:

@@ -23,10 +23,10 @@ def register_left_files(plan: Plan, board: Board, records: Path) -> None:
 
 
 def left_files(files: Mapping[str, os.stat_result], records: Path) -> list[os.stat_result]:
-    """Those of the files that an earlier run has left.
+    """Return those of the files that an earlier run has left.
 
-    That is known of a file which a task of the run published under this name, in mode ``both`` or ``file``, and which
-    has not changed since the run.
+    These are files that a task of the run published under this name, in mode ``both`` or ``file``, and that have not
+    changed since the run.
 
     Args:
         files: by their paths.

@@ -45,7 +45,7 @@ class HeldBoard:
         self._since = float("inf")
         self._said = False
         self.error: BoardHeldError | None = None
-        """Who holds it; None: nobody."""
+        """The error that names the process which holds the lock; None: it is free."""
 
     def note(self, now: float, error: BoardHeldError) -> None:
         """The lock of the board is held; print that if it lasts."""

@@ -39,7 +39,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a process tree had done at a time."""
+    """The work of a process tree up to a time."""
 
     at: float
     """Monotonic, in seconds."""
@@ -64,7 +64,7 @@ class Work:
 
 
 def work_of(pids: Sequence[int], looks: Mapping[int | str, int], now: float, moved: object = None) -> Work:
-    """What the processes of a tree have done so far, and those of them that have ended."""
+    """The work of the processes of a tree so far, those that have ended included."""
     cpu, written = 0, {}
     for pid in pids:
         with contextlib.suppress(OSError):

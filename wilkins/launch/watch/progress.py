@@ -18,13 +18,13 @@ from wilkins.transport.report_table import Report
 
 _EVERY = 1.0
 _WATCHED_FOR = 5.0
-"""Seconds for which somebody looks who has touched the file."""
+"""Seconds for which `wilkins top` counts as running after it has touched the file."""
 _REPORT_EVERY = 60.0
 """Seconds between two lines where the launcher has no terminal."""
 
 
 def take(plan: Plan, report: Report, pids: Mapping[int, int], at: float) -> Snapshot:
-    """How far all tasks are, by what the board says.
+    """The progress of all tasks, by the report of the board.
 
     Args:
         pids: the processes of this launcher's programs, by task.
@@ -58,7 +58,7 @@ def take(plan: Plan, report: Report, pids: Mapping[int, int], at: float) -> Snap
 
 
 def _doing(report: Report, index: int) -> tuple[str, float]:
-    """What a task does now, and for how many seconds if it waits."""
+    """The current activity of a task, and for how many seconds it waits."""
     task = report.tasks[index]
     if task.state == "ended":
         return "ended", 0.0
@@ -129,7 +129,7 @@ class Progress:
             return
         self._due = now + _EVERY
         if not self.is_wanted(now):
-            self._creations.hear()  # of somebody who begins to look
+            self._creations.hear()  # of a `wilkins top` that starts
             return
         if (found := report()) is None:
             return
@@ -144,7 +144,7 @@ class Progress:
                 atomic.put(self._folder / STATUS, json.dumps(self._history.newest.as_json()))
 
     def end(self) -> None:
-        """Take back what was only for the time of the run."""
+        """Remove the status files and the lines at the terminal."""
         self._terminal.keep_below([])
         self._creations.close()
         for name in (WATCHED, STATUS):
@@ -152,7 +152,7 @@ class Progress:
                 (self._folder / name).unlink()
 
     def _is_watched(self, now: float) -> bool:
-        """Whether somebody has touched the file in the last seconds; clocks of file systems may be wrong."""
+        """Whether `wilkins top` has touched the file in the last seconds; clocks of file systems may be wrong."""
         try:
             touched = (self._folder / WATCHED).stat().st_mtime_ns
         except OSError:

@@ -1,4 +1,4 @@
-"""Keeps a crew of tasks running until all have ended or one thing ends them all. One thread, driven by events."""
+"""Runs a crew of tasks until all have ended or the run is stopped. One thread, driven by events."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def _descendants() -> list[int]:
 
 
 class Inbox(Protocol):
-    """What another launcher of the run says."""
+    """The messages of another launcher of the run."""
 
     def fileno(self) -> int:
-        """Readable when there is something to notice."""
+        """Readable when there are messages."""
 
     def notice(self) -> bool:
-        """Hear it; False: there will be no more."""
+        """Handle them; False: there will be no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeRun:
-    """What a launcher needs that looks after the whole run (its time, its waits), not only after its crew."""
+    """Settings of the launcher that supervises the whole run (its time, its waits), not only its crew."""
 
     timeout: float | None = None
     """Seconds that the run may take."""
     progress: Progress | None = None
-    """Tells how far it is."""
+    """Prints its progress."""
 
 
 class Supervisor:
@@ -257,12 +257,12 @@ class Supervisor:
         self._verdicts.judge_ended(time.monotonic())
 
     def _stop_for_failure(self) -> None:
-        """Programs may end well all the same, whatever they met."""
+        """Stop the run for a failure on the board, though its programs may have ended well."""
         if self._stuck is not None and self.stopped is None and (failure := failure_on(self._board)):
             self.stop(1, failure)
 
     def _end_all(self) -> None:
-        """Nothing that the crew started runs on; what it printed last is kept."""
+        """End all processes that the crew started, and keep their last output."""
         self._children.end()
         self._segments.remove()
         for stream in list(self._streams.values()):

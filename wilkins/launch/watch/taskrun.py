@@ -1,4 +1,4 @@
-"""One task while it runs: its starts, what its ends mean, and what it still waits for."""
+"""The state of one task while it runs: its starts, the outcomes of its programs, and its waits."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ State = Literal["waiting", "running", "ended"]
 Outcome = Final | Literal["stopped", "not started"]
 Starter = Callable[[TaskPlan, "str | None"], Program]
 GoBack = Callable[[TaskPlan, bool], Back]
-"""Of a task that has failed, and whether its next start is for the step at which it has: where it goes on. Raises
-`CannotGoBackError`."""
+"""Takes a task that has failed, and whether its next start is for the step at which it failed; returns where it goes
+on. Raises `CannotGoBackError`."""
 
 _FIRST_POLL = 0.005
 _SLOWEST_POLL = 0.05
 _ENDS_WITHIN = 5.0
-"""Seconds for which what a failed program has left is waited for."""
+"""Seconds to wait for processes that a failed program has left."""
 
 
 def _goes_on(_task: TaskPlan, _again: bool) -> Back:
@@ -358,7 +358,7 @@ class TaskRun:
         return max(map(self._board.port_steps, self._ports), default=0)
 
     def facts(self) -> Facts:
-        """What the board knows about the task since its last start.
+        """The facts that the board has recorded about the task since its last start.
 
         Raises:
             BoardHeldError: not now.

@@ -16,7 +16,7 @@ AGAIN = 3
 
 @dataclass(slots=True)
 class _Asked:
-    """What a task has asked for since it last read or wrote a step, or since the file was there."""
+    """The uses of a name by a task since it last read or wrote a step, or since the file existed."""
 
     moved: object
     since: float
@@ -30,7 +30,7 @@ class _Asked:
 
 
 class UnmatchedNames:
-    """Follows, from report to report, names that programs use and that match no port."""
+    """Follows, from report to report, the names that programs use and that match no port."""
 
     def __init__(self, plan: Plan, is_there: Callable[[Path], bool] = Path.exists) -> None:
         self._folders = [task.cwd for task in plan.tasks]
@@ -39,7 +39,7 @@ class UnmatchedNames:
         self._messages: dict[tuple[int, str], str] = {}
 
     def follow(self, report: Report, now: float) -> None:
-        """Take in what a report says."""
+        """Update the uses of names from a report."""
         for index, task in enumerate(report.tasks):
             moved = [(port.steps, port.bytes) for port in report.ports if port.task == index]
             for one in task.unmatched_names if task.state == "running" else ():
@@ -74,7 +74,7 @@ class UnmatchedNames:
 
 
 def only_one(report: Report, index: int) -> dict[str, int]:
-    """The name, with its uses so far, that a task is sure to ask for by mistake, if all others wait.
+    """The name, with its uses so far, that a task certainly asks for by mistake if all others wait.
 
     The task has used no port, and asks for one name alone, which is that of a step that waits for it but for one
     letter.
@@ -89,13 +89,13 @@ def only_one(report: Report, index: int) -> dict[str, int]:
 
 
 def others_wait(report: Report, index: int) -> bool:
-    """Do all other tasks wait, or have they ended? Then none of them will make a file that this one asks for."""
+    """Whether all other tasks wait or have ended, so that none of them will make a file that this one asks for."""
     others = [task for place, task in enumerate(report.tasks) if place != index and task.state != "ended"]
     return all(len({wait.rank for wait in other.waits}) == other.nprocs for other in others)
 
 
 def did_you_mean(report: Report, index: int, name: str) -> str:
-    """The step, or the pattern of an in-port, from which a name that a task has used differs in little but spelling."""
+    """The step or in-port pattern that a name is similar to, in words; empty: none."""
     ports, steps = report.ports, list(_inward(report, index))
     for pattern, writer, step in steps:
         if nearest(step, [name]) or nearest(pattern, [name]):
@@ -109,7 +109,7 @@ def did_you_mean(report: Report, index: int, name: str) -> str:
 
 
 def _meant(report: Report, index: int, name: str) -> str:
-    """What a task may mean by a name; empty if it may well be a file of another origin."""
+    """The remedy for a name that may mean a step; empty if the file may have another origin."""
     if alike := did_you_mean(report, index, name):
         return f"{alike} Mend the name in the program"
     for pattern, writer, step in _inward(report, index):
@@ -123,7 +123,7 @@ def _meant(report: Report, index: int, name: str) -> str:
 
 
 def _inward(report: Report, index: int) -> Iterator[tuple[str, str, str]]:
-    """Of steps that wait for a task: the pattern of the in-port, the task that has written them, and the first."""
+    """For each channel with steps queued for a task: the in-port's pattern, the producer, and the first step's name."""
     tasks, ports = report.tasks, report.ports
     for channel in report.channels:
         inport = ports[channel.inport]

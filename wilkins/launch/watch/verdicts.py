@@ -1,4 +1,4 @@
-"""What the ends of programs mean for the run: it goes on, goes on without their task, or stops."""
+"""The consequences of the ends of programs: the run goes on, goes on without their task, or stops."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Verdicts:
         self._held = held
         self._dependencies = dependencies
         self._undecided: list[tuple[TaskRun, str]] = []
-        """Instances that have failed, and what is to be said of that, until it is known whether they may."""
+        """Instances that have failed, with their messages, until it is known whether they may fail."""
         self.any_failed = False
         """A task has failed that may not."""
 
@@ -42,7 +42,7 @@ class Verdicts:
         return not self._undecided
 
     def judge_ended(self, now: float) -> None:
-        """Judge the tasks whose programs have ended since."""
+        """Judge the tasks whose programs have ended since the last call."""
         for run in self._crew:
             if run.unjudged is None:
                 continue

@@ -39,7 +39,7 @@ class Box:
     rows: tuple[float, ...]
     """Middle of each member, from the top of the box."""
     words: str = ""
-    """What is said of each member."""
+    """The text of each member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class _Item:
     hook: float = 0.0
     """How far below its middle its edges meet it."""
     beside: list[_Item] = field(default_factory=list)
-    """What it is joined to in the columns on both sides."""
+    """The nodes that it is joined to in the columns on both sides."""
 
 
 def arrange(boxes: Sequence[Box], bundles: Sequence[Bundle]) -> Layout:

@@ -51,7 +51,7 @@ def _share(task: TaskTimeline) -> Share | None:
 
 
 def advise(found: Sequence[Share], joins: Sequence[tuple[str, str]], summary: Mapping[str, Any]) -> list[str]:
-    """What a reader should know first, a sentence or two each.
+    """The most important findings, a sentence or two each.
 
     Args:
         joins: the producer and the consumer of each channel, by name.
@@ -62,7 +62,7 @@ def advise(found: Sequence[Share], joins: Sequence[tuple[str, str]], summary: Ma
 
 
 def oversubscribed(ranks: Mapping[str, int], cores: int) -> list[str]:
-    """What to say of tasks that had more ranks than there were cores, by name with their ranks."""
+    """The message about tasks with more ranks than there were cores, by name with their ranks."""
     return [
         f"{name} had {count} ranks on {count_of(cores, 'core')}: they took turns, and ranks of MPI spin while they "
         "wait. Give it fewer, or more hosts."

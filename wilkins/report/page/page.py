@@ -31,7 +31,7 @@ from wilkins.terminal.tables import duration, size
 
 _LAST_LINES = 200
 _LAST_BYTES = 40_000
-"""What is shown of the end of a log."""
+"""How much of the end of a log is shown."""
 _MOST_LOGS = 60
 _MOST_ROWS = 500
 _HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What a run has left."""
+    """The records of a run."""
 
     folder: Path
     plan: Plan
