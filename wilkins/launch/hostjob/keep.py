@@ -277,7 +277,7 @@ def _keep(link: meeting.Link, ranks: Ranks) -> int:
     """Keep this host to the end of the run; the verdict."""
 
     def make(setup: dict[str, Any]) -> Keeper:
-        ranks.close_door()
+        ranks.close_listener()
         keeper = JobKeeper(link.control, setup, ranks)
         with (keeper.run / "hosts" / f"{keeper.name}.log").open("ab") as log:
             os.dup2(log.fileno(), sys.stderr.fileno())

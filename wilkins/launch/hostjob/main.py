@@ -79,19 +79,19 @@ def _follow(name: bytes, meeting: Path, here: Rank) -> int:
 
 def _start_keeper(name: bytes, meeting: Path) -> None:
     """Start this host's keeper, unless another rank does."""
-    with socket.socket(socket.AF_UNIX) as door:
+    with socket.socket(socket.AF_UNIX) as listener:
         try:
-            door.bind(name)
+            listener.bind(name)
         except OSError:
             return
-        door.listen(4096)
-        os.set_inheritable(door.fileno(), True)
+        listener.listen(4096)
+        os.set_inheritable(listener.fileno(), True)
         subprocess.Popen(
-            [sys.executable, "-m", "wilkins.launch.hostjob.keep", str(door.fileno()), str(meeting.absolute())],
+            [sys.executable, "-m", "wilkins.launch.hostjob.keep", str(listener.fileno()), str(meeting.absolute())],
             env=env.user_environment(),
             stdin=subprocess.DEVNULL,
             stdout=2,
-            pass_fds=[door.fileno()],
+            pass_fds=[listener.fileno()],
             start_new_session=True,
         )
 

@@ -105,7 +105,7 @@ class Meeting:
         until = time.monotonic() + PATIENCE
         come: set[int] = set()
         with selectors.DefaultSelector() as selector:
-            selector.register(self._door, selectors.EVENT_READ)
+            selector.register(self._listener, selectors.EVENT_READ)
             while len(come) < size:
                 if time.monotonic() > until:
                     raise ResourceError(_missing(size, come, self._path))
@@ -130,7 +130,7 @@ class Meeting:
 
     def close(self) -> None:
         """Accept no more connections."""
-        self._door.close()
+        self._listener.close()
         self._path.unlink(missing_ok=True)
 
 

@@ -29,11 +29,11 @@ class _Rank:
 class Ranks:
     """Connections to the launchers of all ranks here."""
 
-    def __init__(self, door: socket.socket) -> None:
-        """`door`: the socket that they connect to."""
-        self._door = door
+    def __init__(self, listener: socket.socket) -> None:
+        """`listener`: the socket that they connect to."""
+        self._listener = listener
         self._poll = select.epoll()
-        self._poll.register(door, select.EPOLLIN)
+        self._poll.register(listener, select.EPOLLIN)
         self._by_descriptor: dict[int, _Rank] = {}
         self._by_number: dict[int, _Rank] = {}
 
@@ -44,8 +44,8 @@ class Ranks:
     def heard(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Messages of ranks: ``{"rank": number}`` of one that comes, ``{"left": 1}`` of one whose launcher ended."""
         for descriptor, _ in self._poll.poll(0):
-            if descriptor == self._door.fileno():
-                self._let_in()
+            if descriptor == self._listener.fileno():
+                self._accept()
                 continue
             rank = self._by_descriptor[descriptor]
             messages = rank.control.received()
@@ -64,8 +64,8 @@ class Ranks:
                     rank.gone = True
                 yield rank.number, message
 
-    def _let_in(self) -> None:
-        taken, _ = self._door.accept()
+    def _accept(self) -> None:
+        taken, _ = self._listener.accept()
         if peer_of(taken) != os.getuid():
             taken.close()
             return
@@ -73,10 +73,10 @@ class Ranks:
         self._by_descriptor[taken.fileno()] = _Rank(taken, control)
         self._poll.register(taken, select.EPOLLIN)
 
-    def close_door(self) -> None:
+    def close_listener(self) -> None:
         """Accept no more connections."""
-        self._poll.unregister(self._door)
-        self._door.close()
+        self._poll.unregister(self._listener)
+        self._listener.close()
 
     def send(self, rank: int, /, **message: Any) -> None:
         """Send a message to one."""

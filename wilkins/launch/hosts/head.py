@@ -91,10 +91,10 @@ class Head:
         self.stopped_at = 0.0
         self.started = time.monotonic()
         self.hosts: list[Host] = []
-        self._still = waits.StuckDetector()
+        self._stuck = waits.StuckDetector()
         self._replace_relay_names = relay_name_replacer(plan, found)
-        self._asked: list[Host] = []
-        self._asked_for: dict[str, Any] = {}
+        self._candidates: list[Host] = []
+        self._request: dict[str, Any] = {}
         """The request that they get one after another, until one of them can fulfil it."""
         self._spared: dict[int, set[int]] = defaultdict(set)
         """By entry of the workflow file: instances that have failed, and that the run goes on without."""
@@ -139,7 +139,7 @@ class Head:
     def run(self) -> Ended:
         """Let all hosts do their parts."""
         last_beat = 0.0
-        introduced = False
+        connected = False
         with Signals() as signals:
             self._selector.register(signals.reader, selectors.EVENT_READ)
             while not all(host.over for host in self.hosts):
@@ -149,9 +149,9 @@ class Head:
                     else:
                         signals.drain()
                 now = time.monotonic()
-                if not introduced and self.stop is None and all(host.ready is not None for host in self.hosts):
-                    introduced = True
-                    self._introduce()
+                if not connected and self.stop is None and all(host.ready is not None for host in self.hosts):
+                    connected = True
+                    self._send_addresses()
                 if now - last_beat >= BEAT:
                     last_beat = now
                     alone = sorted(waits.sole_active(self._states()))
@@ -161,7 +161,7 @@ class Head:
                         if not host.over:
                             asks = self._progress.is_wanted(now)
                             self.send(host, beat=time.monotonic_ns(), alone=alone, asks=asks)
-                self._check(now, signals, introduced=introduced)
+                self._check(now, signals, connected=connected)
         code = self._conclude()
         failures = [host.ended.failures for host in self.hosts if host.ended is not None]
         return Ended(
@@ -171,7 +171,7 @@ class Head:
             {task: count for of_host in failures for task, count in of_host.items()},
         )
 
-    def _introduce(self) -> None:
+    def _send_addresses(self) -> None:
         addresses = {
             name: f"{host.address}{where}" if where.startswith(":") else where
             for host in self.hosts
@@ -200,7 +200,7 @@ class Head:
         elif "say" in message:
             self.terminal.say(f"{host.name}: {self._replace_relay_names(message['say'])}")
         elif "helped" in message:
-            self._helped(host, did=message["helped"])
+            self._handle_answer(host, did=message["helped"])
         elif "beat" in message:
             host.state = restored(HostStatus, message["beat"])
             host.report = restored(Report, message["report"]) if message.get("report") else None
@@ -282,7 +282,7 @@ class Head:
             if not host.over:
                 self.send(host, stop=stop.code, reason=stop.reason)
 
-    def _check(self, now: float, signals: Signals, *, introduced: bool) -> None:
+    def _check(self, now: float, signals: Signals, *, connected: bool) -> None:
         while signals.received:
             number = signals.received.pop(0)
             self._end(Stop(128 + number, f"stopped by {signal.Signals(number).name}"))
@@ -300,9 +300,9 @@ class Head:
             elif self.stop is not None and now - self.stopped_at > 3 * GRACE + PATIENCE:
                 host.kill()
                 host.gone = True
-        if introduced and self.stop is None:
+        if connected and self.stop is None:
             self._check_stuck(now)
-        if introduced and self.stop is None:
+        if connected and self.stop is None:
             self._progress.turn(now, self._report, dict)
 
     def _report(self) -> Report | None:
@@ -320,28 +320,28 @@ class Head:
         if quiet >= QUIET_FOR and not self._explained and (said := waits.lines(self.plan, states)):
             self.terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *said, helppages.STUCK]))
         self._explained = quiet >= QUIET_FOR
-        verdict = self._still.verdict(states, now)
+        verdict = self._stuck.verdict(states, now)
         if verdict == "stuck":
             self._end(Stop(4, waits.stuck_message(self.plan, states)))
         elif verdict == "does not end":
             self._end(Stop(4, waits.NOT_ENDED))
-        elif verdict != "goes on" and not self._asked:
-            self._asked = [host for host in self.hosts if not host.over]
-            self._asked_for = {"grow": self._still.step} if verdict == "may grow" else {"end_wait": True}
-            self.send(self._asked[0], **self._asked_for)
+        elif verdict != "goes on" and not self._candidates:
+            self._candidates = [host for host in self.hosts if not host.over]
+            self._request = {"grow": self._stuck.step} if verdict == "may grow" else {"end_wait": True}
+            self.send(self._candidates[0], **self._request)
 
-    def _helped(self, host: Host, *, did: bool) -> None:
+    def _handle_answer(self, host: Host, *, did: bool) -> None:
         """A host answers whether it could fulfil the request; one host is enough."""
-        if not self._asked or host is not self._asked[0]:
+        if not self._candidates or host is not self._candidates[0]:
             return
-        del self._asked[0]
-        if did or not self._asked:
-            self._asked = []
-            self._still.tried(self._asked_for, did=did)
+        del self._candidates[0]
+        if did or not self._candidates:
+            self._candidates = []
+            self._stuck.tried(self._request, did=did)
             for one in self.hosts if did else ():
                 one.state = HostStatus()
         else:
-            self.send(self._asked[0], **self._asked_for)
+            self.send(self._candidates[0], **self._request)
 
     def _conclude(self) -> int:
         self._progress.end()

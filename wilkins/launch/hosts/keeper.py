@@ -329,7 +329,7 @@ class Keeper:
             report = self._board.report(threads=True)
         except BoardHeldError:
             return HostStatus()
-        comes = self._supervisor is not None and any(run.comes_again for run in self._supervisor.crew)
+        comes = self._supervisor is not None and any(run.will_restart for run in self._supervisor.crew)
         return HostStatus(still, report, tuple(self._relays.over()), comes)
 
     def _not_served(self, place: int, end: Exit) -> str:

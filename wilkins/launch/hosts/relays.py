@@ -17,7 +17,7 @@ class Relays:
     def __init__(self, plan: Plan, part: HostPart) -> None:
         self._plan = plan
         self._part = part
-        self._doors = {task: listen(plan.hosts[part.host].name) for task, _ in part.receivers}
+        self._listeners = {task: listen(plan.hosts[part.host].name) for task, _ in part.receivers}
         self._variables: dict[int, dict[str, str]] = {}
         self._descriptors: dict[int, list[int]] = {}
         """By task: what it inherits, to be closed here once all that share it were started."""
@@ -26,7 +26,7 @@ class Relays:
 
     def addresses(self) -> dict[str, str]:
         """The addresses of the receivers, by relay."""
-        return {str(one.index): address_in(self._doors[task]) for task, one in self._part.receivers}
+        return {str(one.index): address_in(self._listeners[task]) for task, one in self._part.receivers}
 
     def meet(self, addresses: Mapping[str, str]) -> None:
         """Hear where the receivers of all hosts are, by relay."""
@@ -36,15 +36,15 @@ class Relays:
         for task, one in self._part.receivers:
             producer = self._plan.ports[one.outport].task
             theirs, ours = ends[producer] = ends.get(producer) or os.pipe()
-            door = self._doors[task].detach()
+            listener = self._listeners[task].detach()
             count = relay_messages.Messages.made()
             self._messages[one.index] = relay_messages.Messages(count)
             self._variables[task] = {
-                relay.LISTENS: str(door),
+                relay.LISTENS: str(listener),
                 relay.ENDS: f"{ours},{theirs}",
                 relay_messages.VARIABLE: str(count),
             }
-            self._descriptors[task] = [door, ours, theirs, count]
+            self._descriptors[task] = [listener, ours, theirs, count]
 
     def extras(self, task: int) -> tuple[dict[str, str], tuple[int, ...]]:
         """Variables and open descriptors that a program of this host needs beside the usual."""

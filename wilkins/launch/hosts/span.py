@@ -128,7 +128,7 @@ class Spanning:
         self._name = plan.hosts[part.host].name
         self.tasks = {place: plan.tasks[whole] for place, whole in enumerate(part.tasks) if spans(plan.tasks[whole])}
         """By task of this host's part: the task in the plan for all hosts."""
-        self._doors = {place: listen(self._name) for place in self.tasks}
+        self._listeners = {place: listen(self._name) for place in self.tasks}
         self._placeholders: dict[int, int] = {}
         self._clean: dict[int, bool] = {}
         self._settings: list[Path] = []
@@ -141,8 +141,8 @@ class Spanning:
 
     def addresses(self) -> dict[str, str]:
         """The addresses of this host's servers of files, by what all hosts call them."""
-        doors = self._doors.items()
-        return {_service(self.tasks[place], self._part.host): address_in(door) for place, door in doors}
+        listeners = self._listeners.items()
+        return {_service(self.tasks[place], self._part.host): address_in(listener) for place, listener in listeners}
 
     def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
         """Start the servers, and write the variables of the ranks here."""
@@ -151,12 +151,12 @@ class Spanning:
         for place, task in self.tasks.items():
             layer: dict[str, str] = {}
             if ports.of(place):
-                door = self._doors[place].detach()
+                listener = self._listeners[place].detach()
                 here = {far_files.ADDRESS: addresses[_service(task, self._part.host)]}
-                served = env.merged(base, {}, {**board.environment(place, 0), **here, far_files.LISTENS: str(door)})
+                served = env.merged(base, {}, {**board.environment(place, 0), **here, far_files.LISTENS: str(listener)})
                 words = [sys.executable, str(far_files.__file__)]
-                self._servers[place] = process.start(words, served, task.cwd, pass_fds=[door], capture=False)
-                os.close(door)
+                self._servers[place] = process.start(words, served, task.cwd, pass_fds=[listener], capture=False)
+                os.close(listener)
                 ranks = ranks_here(task, self._part.host)
                 others = [addresses[_service(task, host)] for host, _ in task.share if host != self._part.host]
                 elsewhere = {far_files.ELSEWHERE: ",".join(others), "WILKINS_RANKS": ranks}

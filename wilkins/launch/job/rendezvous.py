@@ -69,7 +69,7 @@ class Rendezvous:
 
     def open(self, job: dict[str, Any]) -> None:
         """First rank: let the others in."""
-        self._furnish(self.path)
+        self._create_files(self.path)
         self._write("job.json", job)
 
     def refuse(self, code: int) -> None:
@@ -77,13 +77,13 @@ class Rendezvous:
         with contextlib.suppress(OSError, ResourceError):  # then they end as their mpiexec sees this rank fail
             if not self._made:
                 with atomic.new_folder(self.path) as new:
-                    self._furnish(new)
+                    self._create_files(new)
                 self._made = True
             elif self._ranks < 0:
-                self._furnish(self.path)
+                self._create_files(self.path)
             self._write("job.json", {"failed": code})
 
-    def _furnish(self, folder: Path) -> None:
+    def _create_files(self, folder: Path) -> None:
         self._leader = os.open(folder / "leader", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._leader, fcntl.LOCK_EX)
         os.write(self._leader, f"{os.getpid()}\n".encode())
@@ -239,7 +239,7 @@ class Rendezvous:
 
     def stopped(self) -> dict[str, Any] | None:
         """Why all ranks are to stop, if they are."""
-        return self._read("stopped") if self._news(0) else None
+        return self._read("stopped") if self._is_set(0) else None
 
     def leave_result(self, result: dict[str, Any]) -> None:
         """Write the result of this rank."""
@@ -257,7 +257,7 @@ class Rendezvous:
 
     def verdict(self) -> int | None:
         """The exit code of every rank, once it is known."""
-        found = self._read("verdict") if self._news(1) else None
+        found = self._read("verdict") if self._is_set(1) else None
         return None if found is None else int(found["code"])
 
     def leave(self, failed: bool) -> None:
@@ -279,12 +279,12 @@ class Rendezvous:
             return
         try:
             if self._ranks >= 0:
-                self._see_off(failed)
+                self._wait_until_seen(failed)
         finally:
             report_leftovers(remove_run(self.path))
             self._made = False
 
-    def _see_off(self, failed: bool) -> None:
+    def _wait_until_seen(self, failed: bool) -> None:
         self.mark(SEEN)
         until = time.monotonic() + _FAREWELL
         while min(self.ranks()) < SEEN and time.monotonic() < until:
@@ -294,7 +294,7 @@ class Rendezvous:
             self._write("leave", {"at": self.leave_at})
             time.sleep(0.1)
 
-    def _news(self, number: int) -> bool:
+    def _is_set(self, number: int) -> bool:
         return os.pread(self._ranks, 1, 2 * self.size + number) == b"1"
 
     def _write(self, name: str, value: dict[str, Any]) -> None:

@@ -198,7 +198,7 @@ class Children:
         """The children, those of `programs` included, that have ended, with their exit codes."""
         return reap((children() - self._foreign).union(programs))
 
-    def strays(self) -> list[int]:
+    def remaining(self) -> list[int]:
         """All of these children, with their descendants."""
         own = children() - self._foreign
         return sorted(own.union(*(descendants(pid) for pid in own))) if own else []
@@ -206,7 +206,7 @@ class Children:
     def end(self) -> None:
         """Kill and reap all of these children."""
         until = time.monotonic() + GRACE
-        while (strays := self.strays()) and time.monotonic() < until:
-            send(strays, signal.SIGKILL)
-            reap(strays)
+        while (remaining := self.remaining()) and time.monotonic() < until:
+            send(remaining, signal.SIGKILL)
+            reap(remaining)
             time.sleep(0.01)

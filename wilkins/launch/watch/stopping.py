@@ -73,7 +73,7 @@ class Stopping:
             self.why = stop
             self._end_programs()
 
-    def hurry(self, now: float) -> None:
+    def kill_now(self, now: float) -> None:
         """Kill what is left now."""
         self._kill_at = now
 
@@ -85,7 +85,7 @@ class Stopping:
         if now >= self._kill_at:
             self._kill_at = now + GRACE
             process.send(pids(self._crew), signal.SIGKILL, group=True)
-            process.send(self._children.strays(), signal.SIGKILL)
+            process.send(self._children.remaining(), signal.SIGKILL)
 
     def _end_programs(self) -> None:
         """Ask politely; what programs say to that goes to their logs alone, so that the reason stays in sight."""

@@ -189,7 +189,7 @@ class Supervisor:
         while signals.received:
             number = signals.received.pop(0)
             if self.stopped is not None:
-                self._stopping.hurry(now)
+                self._stopping.kill_now(now)
             held = [str(self._held.error)] if self._held.error else []
             self.stop(128 + number, "\n".join([f"stopped by {signal.Signals(number).name}", *held]))
 

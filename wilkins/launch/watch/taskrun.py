@@ -195,7 +195,7 @@ class TaskRun:
         return True
 
     @property
-    def comes_again(self) -> bool:
+    def will_restart(self) -> bool:
         """Whether it has failed and will be started again."""
         return self._retries and self.state == "waiting"
 
