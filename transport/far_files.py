@@ -2,7 +2,7 @@
 
 A process that a keeper starts for each task whose ranks are on several hosts. It is part of the run as a rank of the
 task on this host is. `WILKINS_FILES_LISTENS` is the descriptor of the socket where ranks connect. Those who know the
-run's key are served (`door.py`), each connection by a thread of the layer.
+run's key are served (`handshake.py`), each connection by a thread of the layer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import socket
 from pathlib import Path
 
-from wilkins.transport import door
+from wilkins.transport import handshake
 from wilkins.transport.board import native_library
 
 ADDRESS, LISTENS = "WILKINS_FILES", "WILKINS_FILES_LISTENS"
@@ -24,13 +24,13 @@ SERVICE = "files"
 
 def run_key() -> bytes:
     """The key of the run that this process is part of."""
-    return door.read_key(Path(os.environ["WILKINS_RUN"]))
+    return handshake.read_key(Path(os.environ["WILKINS_RUN"]))
 
 
 def serve(listener: socket.socket) -> None:
     """Serve whoever connects there and knows the key, until this process ends."""
     native = ctypes.CDLL(str(native_library())).wilkins_serve_far_file
-    for wire in door.Door(listener, SERVICE, run_key()):
+    for wire in handshake.AuthenticatedListener(listener, SERVICE, run_key()):
         if native(wire.fileno()):
             wire.close()  # there is no thread for it
         else:

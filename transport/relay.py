@@ -5,7 +5,7 @@ which are published when they are closed. The receiver asks for a step when it c
 slows its producer down, as on one host. The layer moves the bytes (``python/relay.cpp``).
 
 Both meet through variables that their keepers set: ``WILKINS_RELAY_ADDRESS`` (host:port) for the sender,
-``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. Each shows the other that it knows the run's key (`door.py`).
+``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. Each shows the other the run's key (`handshake.py`).
 ``WILKINS_RELAY_ENDS`` names the ends of a pipe that the receivers of one producer share: they end together, as the
 producer's ports do. The receiver counts the messages of both (`relay_messages.py`).
 """
@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from wilkins.transport import door, far_files, relay_messages, steps
+from wilkins.transport import far_files, handshake, relay_messages, steps
 from wilkins.transport.board import native_library
 from wilkins.transport.errors import NoSuchPort
 from wilkins.transport.listening import listen_at
@@ -51,7 +51,7 @@ def send(pattern: str) -> None:
         raise NoSuchPort(errno.ENOENT, "this is no in-port of the task", pattern)
     with socket.create_connection((host, int(number))) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        door.enter(wire, _SERVICE, far_files.run_key())
+        handshake.authenticate(wire, _SERVICE, far_files.run_key())
         wire.sendall(_PORT.pack(_lend(wire.getsockname()[0])))
         move = _library().wilkins_relay_send
         _move_all(lambda name, folder: int(move(port, wire.fileno(), name, folder)), "")
@@ -103,9 +103,11 @@ def _move_all(move: Callable[[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c
 
 def _accepted() -> socket.socket:
     """The connection of the sender."""
-    entrance = door.Door(socket.socket(fileno=int(os.environ[LISTENS])), _SERVICE, far_files.run_key())
-    wire = next(iter(entrance))
-    entrance.close()
+    listener = handshake.AuthenticatedListener(
+        socket.socket(fileno=int(os.environ[LISTENS])), _SERVICE, far_files.run_key()
+    )
+    wire = next(iter(listener))
+    listener.close()
     return wire
 
 

@@ -98,8 +98,8 @@ std::string answer(const std::string& key, const Bytes32& challenge, Bytes32* ex
         else if (errno != EINTR) return {};
     }
     const std::string seen = as_text(challenge) + as_text(own);
-    *expected = proof(key, "opens", seen);
-    return as_text(own) + as_text(proof(key, "enters", seen));
+    *expected = proof(key, "server", seen);
+    return as_text(own) + as_text(proof(key, "client", seen));
 }
 
 }  // namespace wilkins::handshake

@@ -1,4 +1,4 @@
-// How a process shows the process of the run that listens on another host that it knows the run's key, without saying it: see transport/door.py, which
+// How a process shows the process of the run that listens on another host that it knows the run's key, without saying it: see transport/handshake.py, which
 // has the other side.
 #pragma once
 

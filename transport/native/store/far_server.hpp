@@ -3,7 +3,7 @@
 
 namespace wilkins {
 
-// Serves, in a thread of its own, a file of this process's task to a rank on another host, which has shown that it knows the key (transport/door.py).
+// Serves, in a thread of its own, a file of this process's task to a rank on another host, which has shown that it knows the key (transport/handshake.py).
 // Closes the connection at the end.
 void serve_far_file(int wire);
 

@@ -19,7 +19,7 @@ from typing import Any
 from wilkins import atomic
 from wilkins.errors import ResourceError, refused
 from wilkins.launch.hosts.control import Control
-from wilkins.transport.door import Door, enter
+from wilkins.transport.handshake import AuthenticatedListener, authenticate
 from wilkins.transport.listening import address_in, listen
 from wilkins.values import dataclass, field
 
@@ -86,7 +86,7 @@ class Meeting:
         self._path = path
         key = os.urandom(16)
         listener = listen(socket.gethostname())
-        self._door = Door(listener, _SERVICE, key)
+        self._listener = AuthenticatedListener(listener, _SERVICE, key)
         self.hosts: list[Joined] = []
         host, _, port = address_in(listener).rpartition(":")
         where = {"host": host or socket.gethostname(), "port": int(port), "key": key.hex()}
@@ -111,13 +111,13 @@ class Meeting:
                     raise ResourceError(_missing(size, come, self._path))
                 for key, _ in selector.select(1.0):
                     if key.data is None:
-                        for taken in self._door.come():
-                            if joined := self._let_in(taken):
+                        for taken in self._listener.accept():
+                            if joined := self._welcome(taken):
                                 selector.register(joined.link.socket, selectors.EVENT_READ, joined)
                     else:
                         come.update(_received_ranks(key.data))
 
-    def _let_in(self, taken: socket.socket) -> Joined | None:
+    def _welcome(self, taken: socket.socket) -> Joined | None:
         link = Link(taken, waits=False)
         with contextlib.suppress(OSError, EOFError, ValueError):  # it has left
             address = taken.getpeername()[0]
@@ -170,7 +170,7 @@ def join(path: Path, name: str) -> Link:
             wire = socket.create_connection((where["host"], where["port"]), timeout=_ANSWERS_WITHIN)
             with contextlib.ExitStack() as unless_met:
                 unless_met.callback(wire.close)
-                enter(wire, _SERVICE, bytes.fromhex(where["key"]), _ANSWERS_WITHIN)
+                authenticate(wire, _SERVICE, bytes.fromhex(where["key"]), _ANSWERS_WITHIN)
                 link = Link(wire, waits=True)
                 link.control.send(name=name)
                 if link.messages(_ANSWERS_WITHIN):

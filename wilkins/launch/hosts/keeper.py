@@ -40,7 +40,7 @@ from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import HostPart, host_parts
-from wilkins.transport import door
+from wilkins.transport import handshake
 from wilkins.transport.board import Board, BoardHeldError, sweep
 from wilkins.transport.report_table import Report
 
@@ -154,7 +154,7 @@ class Keeper:
             can_resume = self._plan.can_resume
             board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
             try:
-                door.write_key(board.path, self._key)
+                handshake.write_key(board.path, self._key)
                 brief(board, plan, self.run, self._dependencies.all_here)
                 crew = self._crew(board, guard.token, addresses, terminal)
                 self._board = board

@@ -1,4 +1,4 @@
-"""Lets in who knows the run's key, and nobody else: how processes on different hosts meet.
+"""How processes on different hosts show each other that they know the run's key.
 
 Whoever connects is sent a challenge of random bytes. It answers with random bytes of its own and their proof, and gets
 the other side's proof of both back: HMAC-SHA256 (RFC 2104) under the key, over which side proves it, what for, the
@@ -44,7 +44,7 @@ def read_key(folder: Path) -> bytes:
     return bytes.fromhex((folder / KEY_FILE).read_text())
 
 
-def enter(wire: socket.socket, service: str, key: bytes, within: float = _WITHIN) -> None:
+def authenticate(wire: socket.socket, service: str, key: bytes, within: float = _WITHIN) -> None:
     """Show the other side of a new connection that this process knows the key, and see that it does, too.
 
     Args:
@@ -58,14 +58,14 @@ def enter(wire: socket.socket, service: str, key: bytes, within: float = _WITHIN
     wire.settimeout(within)
     challenge = _whole(wire, _RANDOM)
     answer = os.urandom(_RANDOM)
-    wire.sendall(answer + _proof(key, "enters", service, challenge + answer))
-    if not hmac.compare_digest(_whole(wire, _PROOF), _proof(key, "opens", service, challenge + answer)):
+    wire.sendall(answer + _proof(key, "client", service, challenge + answer))
+    if not hmac.compare_digest(_whole(wire, _PROOF), _proof(key, "server", service, challenge + answer)):
         raise PermissionError(errno.EACCES, "who listens there does not know the key of this run")
     wire.settimeout(before)
 
 
 @dataclass(slots=True)
-class _Comer:
+class _Pending:
     """A connection that has not shown that it knows the key."""
 
     wire: socket.socket
@@ -74,57 +74,57 @@ class _Comer:
     said: bytearray = field(default_factory=bytearray)
 
 
-class Door:
-    """A listening socket of which only connections come that know the key. It waits for none of the others."""
+class AuthenticatedListener:
+    """Accepts connections of those who know the key. The others hold nobody up."""
 
     def __init__(self, listener: socket.socket, service: str, key: bytes) -> None:
-        """`listener`: belongs to the door from now on. `service`: what connections are for."""
+        """`listener`: belongs to this object from now on. `service`: what connections are for."""
         self._listener = listener
         self._service = service
         self._key = key
-        self._comers: dict[int, _Comer] = {}
+        self._pending: dict[int, _Pending] = {}
         """By descriptor, the oldest first."""
         self._selector = selectors.DefaultSelector()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ)
 
     def fileno(self) -> int:
-        """What can be read when somebody may have come: for selectors that wait for more than this door."""
+        """What can be read when somebody may have come: for selectors that wait for more than this."""
         return self._selector.fileno()
 
-    def come(self, within: float | None = 0.0) -> list[socket.socket]:
+    def accept(self, within: float | None = 0.0) -> list[socket.socket]:
         """Wait so many seconds at most for connections; those that have shown the key by now, which may be none."""
-        entered = []
+        accepted = []
         for key, _ in self._selector.select(self._soonest(within)):
-            comer: _Comer | None = key.data
-            if comer is None:
-                self._let_come()
-            elif (wire := self._hear(comer)) is not None:
-                entered.append(wire)
+            pending: _Pending | None = key.data
+            if pending is None:
+                self._accept_one()
+            elif (wire := self._receive(pending)) is not None:
+                accepted.append(wire)
         now = time.monotonic()
-        for comer in [comer for comer in self._comers.values() if comer.until <= now]:
-            self._dismiss(comer)
-        return entered
+        for pending in [pending for pending in self._pending.values() if pending.until <= now]:
+            self._drop(pending)
+        return accepted
 
     def __iter__(self) -> Iterator[socket.socket]:
-        """Connections that know the key, as they come."""
+        """Connections of those who know the key, as they come."""
         while True:
-            yield from self.come(None)
+            yield from self.accept(None)
 
     def close(self) -> None:
         """Nobody comes any more."""
-        for comer in list(self._comers.values()):
-            self._dismiss(comer)
+        for pending in list(self._pending.values()):
+            self._drop(pending)
         self._selector.close()
         self._listener.close()
 
     def _soonest(self, within: float | None) -> float | None:
-        if not self._comers:
+        if not self._pending:
             return within
-        left = max(0.0, next(iter(self._comers.values())).until - time.monotonic())
+        left = max(0.0, next(iter(self._pending.values())).until - time.monotonic())
         return left if within is None else min(left, within)
 
-    def _let_come(self) -> None:
+    def _accept_one(self) -> None:
         try:
             wire, _ = self._listener.accept()
         except OSError as error:
@@ -132,51 +132,51 @@ class Door:
                 self._make_room()
             return  # else it has left again
         wire.setblocking(False)
-        comer = _Comer(wire, os.urandom(_RANDOM), time.monotonic() + _WITHIN)
-        if len(self._comers) >= MOST:
+        pending = _Pending(wire, os.urandom(_RANDOM), time.monotonic() + _WITHIN)
+        if len(self._pending) >= MOST:
             self._make_room()
-        self._comers[wire.fileno()] = comer
-        self._selector.register(wire, selectors.EVENT_READ, comer)
+        self._pending[wire.fileno()] = pending
+        self._selector.register(wire, selectors.EVENT_READ, pending)
         try:
-            wire.sendall(comer.challenge)
+            wire.sendall(pending.challenge)
         except OSError:
-            self._dismiss(comer)
+            self._drop(pending)
 
     def _make_room(self) -> None:
-        if self._comers:
-            self._dismiss(next(iter(self._comers.values())))
+        if self._pending:
+            self._drop(next(iter(self._pending.values())))
         else:
             time.sleep(0.05)  # others of this process may close some
 
-    def _hear(self, comer: _Comer) -> socket.socket | None:
+    def _receive(self, pending: _Pending) -> socket.socket | None:
         """The connection, once it has shown that it knows the key."""
-        if comer.wire.fileno() not in self._comers:  # it was dismissed in this turn
+        if pending.wire.fileno() not in self._pending:  # it was dropped in this turn
             return None
         try:
-            read = comer.wire.recv(_RANDOM + _PROOF - len(comer.said))
+            read = pending.wire.recv(_RANDOM + _PROOF - len(pending.said))
         except BlockingIOError:
             return None
         except OSError:
             read = b""
-        comer.said += read
-        if read and len(comer.said) < _RANDOM + _PROOF:
+        pending.said += read
+        if read and len(pending.said) < _RANDOM + _PROOF:
             return None
-        seen = comer.challenge + bytes(comer.said[:_RANDOM])
-        knows = hmac.compare_digest(comer.said[_RANDOM:], _proof(self._key, "enters", self._service, seen))
+        seen = pending.challenge + bytes(pending.said[:_RANDOM])
+        knows = hmac.compare_digest(pending.said[_RANDOM:], _proof(self._key, "client", self._service, seen))
         if not knows:
-            self._dismiss(comer)
+            self._drop(pending)
             return None
-        del self._comers[comer.wire.fileno()]
-        self._selector.unregister(comer.wire)
-        comer.wire.setblocking(True)
+        del self._pending[pending.wire.fileno()]
+        self._selector.unregister(pending.wire)
+        pending.wire.setblocking(True)
         with contextlib.suppress(OSError):  # whoever uses it will notice
-            comer.wire.sendall(_proof(self._key, "opens", self._service, seen))
-        return comer.wire
+            pending.wire.sendall(_proof(self._key, "server", self._service, seen))
+        return pending.wire
 
-    def _dismiss(self, comer: _Comer) -> None:
-        del self._comers[comer.wire.fileno()]
-        self._selector.unregister(comer.wire)
-        comer.wire.close()
+    def _drop(self, pending: _Pending) -> None:
+        del self._pending[pending.wire.fileno()]
+        self._selector.unregister(pending.wire)
+        pending.wire.close()
 
 
 def _proof(key: bytes, side: str, service: str, seen: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Who does not know the run's key gets in nowhere, learns nothing, and holds nobody up."""
+"""Who does not know the run's key is accepted nowhere, learns nothing, and holds nobody up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hosts import pseudo
 
 from support.running import WILKINS, processes_in, run_tree, write_program
 from wilkins.errors import ResourceError
-from wilkins.transport import door, listening
+from wilkins.transport import handshake, listening
 
 KEY = bytes(range(16))
 WITHIN = 30.0
@@ -24,59 +24,59 @@ WITHIN = 30.0
 
 @contextlib.contextmanager
 def opened(service: str = "steps", key: bytes = KEY) -> Iterator[tuple[int, list[socket.socket]]]:
-    """A door that a thread looks after: its port, and who has come in."""
+    """A listener that a thread looks after: its port, and whom it has accepted."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
-    entrance = door.Door(listener, service, key)
-    entered: list[socket.socket] = []
+    server = handshake.AuthenticatedListener(listener, service, key)
+    accepted: list[socket.socket] = []
     over = threading.Event()
 
     def look() -> None:
         while not over.is_set():
-            entered.extend(entrance.come(0.05))
+            accepted.extend(server.accept(0.05))
 
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        yield listener.getsockname()[1], entered
+        yield listener.getsockname()[1], accepted
     finally:
         over.set()
         looking.join(WITHIN)
-        entrance.close()
-        for wire in entered:
+        server.close()
+        for wire in accepted:
             wire.close()
 
 
-def knock(port: int, service: str = "steps", key: bytes = KEY) -> socket.socket:
+def connect(port: int, service: str = "steps", key: bytes = KEY) -> socket.socket:
     wire = socket.create_connection(("127.0.0.1", port), timeout=WITHIN)
     try:
-        door.enter(wire, service, key)
+        handshake.authenticate(wire, service, key)
     except BaseException:
         wire.close()
         raise
     return wire
 
 
-def came(entered: list[socket.socket]) -> bool:
-    """Whether one has come in, for whom the door's thread may need a moment."""
+def came(accepted: list[socket.socket]) -> bool:
+    """Whether one has come in, for which the listener's thread may need a moment."""
     until = time.monotonic() + WITHIN
-    while not entered and time.monotonic() < until:
+    while not accepted and time.monotonic() < until:
         time.sleep(0.01)
-    return len(entered) == 1
+    return len(accepted) == 1
 
 
 def test_who_knows_the_key_comes_in_and_is_heard() -> None:
-    with opened() as (port, entered), knock(port) as wire:
+    with opened() as (port, accepted), connect(port) as wire:
         wire.sendall(b"first words")
-        assert came(entered) and entered[0].recv(100) == b"first words"
+        assert came(accepted) and accepted[0].recv(100) == b"first words"
 
 
 @pytest.mark.parametrize("wrong", [{"key": bytes(16)}, {"service": "files"}], ids=["key", "service"])
 def test_who_does_not_know_it_is_shut_out(wrong: dict[str, str | bytes]) -> None:
-    with opened() as (port, entered):
+    with opened() as (port, accepted):
         with pytest.raises(ConnectionError):
-            knock(port, **wrong)  # type: ignore[arg-type]
-        assert not entered
-        knock(port).close()
+            connect(port, **wrong)  # type: ignore[arg-type]
+        assert not accepted
+        connect(port).close()
 
 
 def test_who_listens_without_the_key_is_found_out() -> None:
@@ -91,12 +91,12 @@ def test_who_listens_without_the_key_is_found_out() -> None:
 
         threading.Thread(target=pretend, daemon=True).start()
         with pytest.raises(PermissionError):
-            knock(listener.getsockname()[1])
+            connect(listener.getsockname()[1])
 
 
 def test_a_recorded_connection_opens_nothing() -> None:
     """A machine between both sides records what who comes in says, and says it again."""
-    with opened() as (port, entered), socket.create_server(("127.0.0.1", 0)) as between:
+    with opened() as (port, accepted), socket.create_server(("127.0.0.1", 0)) as between:
         record = bytearray()
 
         def pass_on() -> None:
@@ -108,28 +108,28 @@ def test_a_recorded_connection_opens_nothing() -> None:
                 wire.sendall(onward.recv(32, socket.MSG_WAITALL))
 
         threading.Thread(target=pass_on, daemon=True).start()
-        knock(between.getsockname()[1]).close()
-        assert came(entered) and KEY not in record and KEY.hex().encode() not in record
+        connect(between.getsockname()[1]).close()
+        assert came(accepted) and KEY not in record and KEY.hex().encode() not in record
         with socket.create_connection(("127.0.0.1", port), timeout=WITHIN) as again:
             again.recv(32, socket.MSG_WAITALL)
             again.sendall(record)
             assert again.recv(1) == b""
-        assert len(entered) == 1
+        assert len(accepted) == 1
 
 
 @pytest.mark.parametrize("words", [b"", b"[]\n", b"\xff\xfe" * 16, b"GET / HTTP/1.1\r\n\r\n", bytes(64), bytes(1000)])
 def test_strangers_hold_nobody_up(words: bytes) -> None:
-    with opened() as (port, entered), contextlib.ExitStack() as strangers:
-        for _ in range(3 * door.MOST):
+    with opened() as (port, accepted), contextlib.ExitStack() as strangers:
+        for _ in range(3 * handshake.MOST):
             wire = strangers.enter_context(socket.create_connection(("127.0.0.1", port), timeout=WITHIN))
             with contextlib.suppress(OSError):
                 wire.sendall(words)
         before = time.monotonic()
-        knock(port).close()
-        assert came(entered) and time.monotonic() - before < WITHIN / 2
+        connect(port).close()
+        assert came(accepted) and time.monotonic() - before < WITHIN / 2
 
 
-def test_a_door_of_a_process_without_descriptors_left_opens_again() -> None:
+def test_a_process_that_had_no_descriptors_left_accepts_again() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with opened() as (port, _), contextlib.ExitStack() as held:
         wires = [socket.socket() for _ in range(8)]
@@ -141,7 +141,7 @@ def test_a_door_of_a_process_without_descriptors_left_opens_again() -> None:
             time.sleep(0.3)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        knock(port).close()
+        connect(port).close()
 
 
 def listeners(folder: Path) -> dict[int, str]:
