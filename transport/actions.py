@@ -56,7 +56,7 @@ class Vol:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._serve_on_close = True
         self._keep = False
 
@@ -159,8 +159,8 @@ class Vol:
         self._note("set_memory", "the key 'mode' of a port says where its files are")
 
     def _note(self, method: str, why: str) -> None:
-        if method not in self._told:
-            self._told.add(method)
+        if method not in self._warned:
+            self._warned.add(method)
             self._library.wilkins_actions_log(method.encode(), why.encode())
 
     def _set(self, event: str, callback: Callback) -> None:
@@ -188,9 +188,9 @@ def give_up(error: BaseException) -> NoReturn:
         if isinstance(error.code, str):
             print(error.code, file=sys.stderr)
     else:
-        told = traceback.TracebackException.from_exception(error)
-        told.stack = traceback.StackSummary.from_list([frame for frame in told.stack if frame.filename != __file__])
-        print("".join(told.format()), end="", file=sys.stderr)
+        shown = traceback.TracebackException.from_exception(error)
+        shown.stack = traceback.StackSummary.from_list([frame for frame in shown.stack if frame.filename != __file__])
+        print("".join(shown.format()), end="", file=sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""The step store's board, as the launcher sees it: made from a plan, told what starts and ends, asked what happened."""
+"""The step store's board, as the launcher sees it: it makes the board, notifies it of starts and ends, and asks it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from typing import Any, Literal
 from wilkins import atomic
 from wilkins.errors import WilkinsError
 from wilkins.transport import plan_table, report_table
-from wilkins.transport.plan_table import Arrays, Begin, BoardChannel, BoardPort, BoardTask, Rest
-from wilkins.transport.report_table import Holder, Report, VainOpen
+from wilkins.transport.plan_table import Arrays, Begin, BoardChannel, BoardPort, BoardTask, FirstStep
+from wilkins.transport.report_table import FailedOpen, Holder, Report
 from wilkins.values import restored
 
 VERSION = plan_table.VERSION ^ report_table.VERSION
@@ -98,7 +98,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_grow": (number, [pointer]),
             "wilkins_end_wait": (number, [pointer]),
             "wilkins_still_ns": (ctypes.c_int64, [pointer]),
-            "wilkins_asks_in_vain": (number, [pointer]),
+            "wilkins_has_polls": (number, [pointer]),
             "wilkins_settle_inherited": (number, [pointer, number, number, number]),
             "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
             "wilkins_was_late": (number, [pointer]),
@@ -106,7 +106,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_next_name": (number, [pointer, number, text]),
             "wilkins_port_steps": (ctypes.c_uint64, [pointer, number]),
             "wilkins_port_touched": (number, [pointer, number]),
-            "wilkins_vain_open": (ctypes.c_size_t, [pointer, number, text, ctypes.c_size_t]),
+            "wilkins_failed_open": (ctypes.c_size_t, [pointer, number, text, ctypes.c_size_t]),
             "wilkins_task_met_failure": (number, [pointer, number]),
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
             "wilkins_read_as_listed": (number, [pointer, number]),
@@ -148,7 +148,7 @@ class Board:
     Whoever has one open holds a shared lock on its file, which is how `sweep` tells a living run from a dead one.
 
     A process of the run may stand still with the board's lock, stopped or waiting for a device. Questions wait for it a
-    second at most, then raise `BoardHeldError`; what the board is told waits here, in order, until it can be told.
+    second at most, then raise `BoardHeldError`; notifications are pending here, in order, until the lock is free.
     """
 
     path: Path
@@ -157,7 +157,7 @@ class Board:
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock = lock
-        self._untold: list[tuple[Any, tuple[Any, ...]]] = []
+        self._pending: list[tuple[Any, tuple[Any, ...]]] = []
         self._room = ctypes.create_string_buffer(1 << 16)
         """For the texts that the board gives."""
         self._maker: int | None = None
@@ -176,7 +176,7 @@ class Board:
         channels: Sequence[BoardChannel],
         *,
         begins: Sequence[Begin] = (),
-        rests: Sequence[Rest] = (),
+        first_steps: Sequence[FirstStep] = (),
         log: Path,
         trace: Path | None = None,
         path: Path | None = None,
@@ -196,7 +196,14 @@ class Board:
             stack.callback(os.close, making)  # after the rename
             fcntl.flock(making, fcntl.LOCK_SH)
             run = Arrays.of(
-                log, trace, trace_at_once, tasks=tasks, ports=ports, channels=channels, begins=begins, rests=rests
+                log,
+                trace,
+                trace_at_once,
+                tasks=tasks,
+                ports=ports,
+                channels=channels,
+                begins=begins,
+                first_steps=first_steps,
             )
             _check(lib.wilkins_board_create(os.fsencode(folder), run), "cannot make the run's board", folder)
             lock = cls._take_lock(folder)
@@ -228,7 +235,7 @@ class Board:
         """The task's program is about to start (again): counts per start begin anew.
 
         Raises:
-            BoardHeldError: the board could not be told; the program must not start yet.
+            BoardHeldError: the board could not be notified; the program must not start yet.
         """
         self._ask(_native().wilkins_task_started, task, -1, None)
 
@@ -239,7 +246,7 @@ class Board:
         is opened until then. None: there is no step any more, and the program must not start.
 
         Raises:
-            BoardHeldError: the board could not be told; the program must not start yet.
+            BoardHeldError: the board could not be notified; the program must not start yet.
         """
         name = ctypes.create_string_buffer(_NAME_MAX)
         code = self._ask(_native().wilkins_task_started, task, inport, name, written=True)
@@ -249,7 +256,7 @@ class Board:
         """The task's program has ended: its open steps are let go, unfinished ones discarded, its ranks come level.
 
         `final`: it will not be started again, so its ranks are done with everything and its consumers see the end of
-        the stream. `clean`: it did not fail, so the files that it has closed and left to rest are published, and those
+        the stream. `clean`: it did not fail, so the files that it has closed are published, and those
         that it has left to processes which may still write them, as they are now."""
         self._tell(_native().wilkins_settle_inherited, task, 1, int(clean))
         self._tell(_native().wilkins_task_exited, task, int(final), int(clean))
@@ -274,13 +281,13 @@ class Board:
         """For how long nothing has been published, opened or begun, in seconds."""
         return float(_native().wilkins_still_ns(self._handle)) / 1e9
 
-    def asks_in_vain(self) -> bool:
+    def has_polls(self) -> bool:
         """Whether `report` has anything in `polls` or `unmatched_names`; much cheaper than to look.
 
         Raises:
             BoardHeldError: the board could not be asked.
         """
-        return bool(self._ask(_native().wilkins_asks_in_vain))
+        return bool(self._ask(_native().wilkins_has_polls))
 
     def grow(self) -> bool:
         """Let a queue grow for a rank that waits for room, in a run in which nothing moves; whether one could.
@@ -302,10 +309,10 @@ class Board:
     def settle_inherited(self) -> bool:
         """Publish steps that programs have left to other processes, where nobody writes them any more; whether there
         are more. Cheap where there is none."""
-        return self.tell_rest() and bool(_native().wilkins_settle_inherited(self._handle, -1, 0, 1))
+        return self.deliver() and bool(_native().wilkins_settle_inherited(self._handle, -1, 0, 1))
 
     def left_by_run(self, inport: int, file: os.stat_result) -> None:
-        """An earlier run has left this file, which keeps no name from standing for the in-port's next step."""
+        """An earlier run has left this file, so its name can still become the in-port's alias."""
         self._tell(_native().wilkins_left_by_run, inport, file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns)
 
     def uses_links(self, task: int) -> None:
@@ -321,22 +328,22 @@ class Board:
         self._tell(_native().wilkins_note, task, rank, event.encode(), os.fsencode(name), time_ns)
 
     def _tell(self, function: Any, *arguments: Any) -> None:
-        self._untold.append((function, arguments))
-        self.tell_rest()
+        self._pending.append((function, arguments))
+        self.deliver()
 
-    def tell_rest(self) -> bool:
-        """Tell the board what it could not be told before; whether it knows all now."""
-        while self._untold:
-            function, arguments = self._untold[0]
+    def deliver(self) -> bool:
+        """Deliver pending notifications; whether none is left."""
+        while self._pending:
+            function, arguments = self._pending[0]
             function(self._handle, *arguments)
             if _native().wilkins_was_late(self._handle) == _NOT_DONE:
                 return False
-            del self._untold[0]
+            del self._pending[0]
         return True
 
     def _ask(self, function: Any, *arguments: Any, written: bool = False) -> Any:
         """`written`: what the answer follows from must be in the trace, if the run may be gone on with."""
-        if self.tell_rest():
+        if self.deliver():
             answer = function(self._handle, *arguments)
             late = _native().wilkins_was_late(self._handle)
             if not late or (late != _NOT_DONE and not written):
@@ -402,10 +409,10 @@ class Board:
         """Whether a program has opened or created a file of the port's."""
         return bool(self._ask(_native().wilkins_port_touched, port))
 
-    def vain_open(self, task: int) -> VainOpen | None:
-        """The last name that the task asked for in vain since it was last started, as in `report`."""
-        found = json.loads(self._text(_native().wilkins_vain_open, task))
-        return found and restored(VainOpen, found)
+    def failed_open(self, task: int) -> FailedOpen | None:
+        """The last failed open of the task since it was last started, as in `report`."""
+        found = json.loads(self._text(_native().wilkins_failed_open, task))
+        return found and restored(FailedOpen, found)
 
     def met_failure(self, task: int) -> bool:
         """Whether a program of the task met an error that ends the run (see `failure`)."""

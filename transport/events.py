@@ -33,7 +33,7 @@ class Event:
     """Something that the layer says."""
 
     kind: Kind
-    """Of those with a kind, users are told at the end of the run."""
+    """Events with a kind are reported to users at the end of the run."""
     text: str
     page: str = ""
     """Of `wilkins help`, that says more."""

@@ -1,4 +1,4 @@
-"""What the native layer is told of a run, in one table: each of its structures and fields is declared here alone.
+"""What the native layer gets to know of a run, in one table: each of its structures and fields is declared here alone.
 
 Python fills structures that are made from these dataclasses (`Arrays`); C++ includes those that ``python plan_table.py
 FILE`` writes. `VERSION` is that of the table, so that a library and a package of different tables notice it.
@@ -93,13 +93,13 @@ REORDER = 16
 """Steps by which a queue may grow to break a circle of waits, if the workflow file does not say."""
 
 
-def told(native: Native, about: str = "", *, default: Any = MISSING) -> Any:
-    """Declares a field that the native layer is told. `about`: for the comment in C++."""
+def member(native: Native, about: str = "", *, default: Any = MISSING) -> Any:
+    """Declares a member of a structure in C++. `about`: the comment on it there."""
     return field(default=default, metadata={"native": native, "about": about})
 
 
 def read_key(native: Native, kind: tuple[Any, ...], *, default: Any, doc: str) -> Any:
-    """Declares a key of in-ports that the native layer is told as it is.
+    """Declares a key of in-ports that reaches the native layer as it is.
 
     Args:
         kind: what the workflow file may say: the name of a kind (wilkins/schema/kinds.py), and its arguments.
@@ -146,54 +146,56 @@ class ReadKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits(ReadKeys):
-    """What a port's files are, and how its program handles them."""
+class AccessKeys(ReadKeys):
+    """The access keys of a port: what its files are, and how its program opens and closes them."""
 
-    mode: Mode = told(MODE, default="memory")
-    publish: Publish = told(PUBLISH, "out: when a step is complete", default="close")
-    publish_count: int = told(UINT, "out: publish at every n-th close or write", default=1)
-    publish_dset: str = told(Native("char", length=256), "out: the dataset whose writes count; empty: any", default="")
-    publish_file: str = told(
+    mode: Mode = member(MODE, default="memory")
+    publish: Publish = member(PUBLISH, "out: when a step is complete", default="close")
+    publish_count: int = member(UINT, "out: publish at every n-th close or write", default=1)
+    publish_dset: str = member(
+        Native("char", length=256), "out: the dataset whose writes count; empty: any", default=""
+    )
+    publish_file: str = member(
         Native("char", length=256), "out, of sets: the file in one whose close publishes it", default=""
     )
-    is_set: bool = told(UINT, "each step is a folder, or several files (see store/sets.hpp)", default=False)
-    beside: str = told(
+    is_set: bool = member(UINT, "each step is a folder, or several files (see store/sets.hpp)", default=False)
+    beside: str = member(
         Native("char", length=1024),
         "of several files: their names after the first, which is the pattern, within its folder, one a line",
         default="",
     )
-    on_disk: bool = told(UINT, "of sets: what is in one lies on the disk", default=False)
-    passes_on: bool = told(
+    on_disk: bool = member(UINT, "of sets: what is in one lies on the disk", default=False)
+    passes_on: bool = member(
         UINT,
         "out: its task passes on the steps of its in-port of the same pattern (see store/stage.hpp)",
         default=False,
     )
-    looks: Looks = told(
+    looks: Looks = member(
         LOOKS,
         "in: does a look at a name wait for it? always: as the workflow file says; wait: unless that holds up other "
         "work of the task",
         default="wait",
     )
-    keep: int = told(UINT, "out: so many of its newest files have a second name in the run's records", default=0)
-    part_of: int = told(
+    keep: int = member(UINT, "out: so many of its newest files have a second name in the run's records", default=0)
+    part_of: int = member(
         UINT, "out: of a task with ranks on several hosts: a number that this host's parts of the port share", default=0
     )
-    reads_again: bool = told(
+    reads_again: bool = member(
         UINT, "in: the step that its program has opened last stays, to come again if that fails", default=False
     )
-    far_host: int = told(UINT, "of a relay: a number of the host from or to which it carries the steps", default=0)
+    far_host: int = member(UINT, "of a relay: a number of the host from or to which it carries the steps", default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class BoardTask:
     """A task instance."""
 
-    name: str = told(TEXT)
-    nprocs: int = told(INT)
-    device: int = told(
+    name: str = member(TEXT)
+    nprocs: int = member(INT)
+    device: int = member(
         LONG, "of the folder in which its programs start; 0: not known, its in-ports hold in every folder", default=0
     )
-    inode: int = told(LONG, default=0)
+    inode: int = member(LONG, default=0)
 
     @classmethod
     def starting_in(cls, name: str, nprocs: int, folder: Path) -> BoardTask:
@@ -206,19 +208,21 @@ class BoardTask:
 
 
 @dataclass(frozen=True, slots=True)
-class BoardPort(Habits):
+class BoardPort(AccessKeys):
     """A port that joins its task to another."""
 
-    task: int = told(INT)
-    direction: Direction = told(DIRECTION)
-    pattern: str = told(TEXT)
-    cap_bytes: int = told(LONG, "out: bytes its arenas may take; 0: no limit", default=0)
-    stands: str = told(
-        TEXT, "in: the one name by which the program calls all their files; empty: by their own", default=""
+    task: int = member(INT)
+    direction: Direction = member(DIRECTION)
+    pattern: str = member(TEXT)
+    cap_bytes: int = member(LONG, "out: bytes its arenas may take; 0: no limit", default=0)
+    alias: str = member(
+        TEXT,
+        "in: the one name by which the program opens all steps; empty: it opens them by their own names",
+        default="",
     )
-    may_stand: bool = told(
+    may_have_alias: bool = member(
         UINT,
-        "in, with wildcards: the program is told the name of the next step, but may open another one for it",
+        "in, with wildcards: the program gets the name of the next step, but may open another one for it",
         default=False,
     )
 
@@ -227,37 +231,37 @@ class BoardPort(Habits):
 class BoardChannel:
     """An edge between two ports (indices into the ports)."""
 
-    outport: int = told(INT)
-    inport: int = told(INT)
-    every: int = told(UINT)
-    queue: int = told(UINT)
-    when_full: WhenFull = told(WHEN_FULL)
-    readers: int = told(INT)
-    readers_given: bool = told(
+    outport: int = member(INT)
+    inport: int = member(INT)
+    every: int = member(UINT)
+    queue: int = member(UINT)
+    when_full: WhenFull = member(WHEN_FULL)
+    readers: int = member(INT)
+    readers_given: bool = member(
         UINT,
         "by the workflow file; else a part of the ranks that opens a file together tells that the others do not",
         default=False,
     )
-    offset: int = told(UINT, "steps before the first one that is kept, less than `every`", default=0)
+    offset: int = member(UINT, "steps before the first one that is kept, less than `every`", default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
     """Of a run that goes on with another one: the rank's first step on the out-port has this number."""
 
-    port: int = told(INT)
-    rank: int = told(INT)
-    sequence: int = told(LONG)
+    port: int = member(INT)
+    rank: int = member(INT)
+    sequence: int = member(LONG)
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """Of such a run: the channel gets no steps of the producer's rank below `first`."""
+class FirstStep:
+    """Of such a run: the first step of the producer's rank that the channel gets."""
 
-    channel: int = told(INT)
-    rank: int = told(INT)
-    first: int = told(LONG)
-    offered: int = told(LONG, "steps with names for its in-port that came before the rank's first one")
+    channel: int = member(INT)
+    rank: int = member(INT)
+    first: int = member(LONG)
+    offered: int = member(LONG, "steps with names for its in-port that came before the rank's first one")
 
 
 ARRAYS: Mapping[str, type] = {
@@ -265,7 +269,7 @@ ARRAYS: Mapping[str, type] = {
     "ports": BoardPort,
     "channels": BoardChannel,
     "begins": Begin,
-    "rests": Rest,
+    "first_steps": FirstStep,
 }
 """What a board is made from, by the name of the array."""
 
@@ -283,13 +287,17 @@ _CTYPES: dict[str, Any] = {
     "uint64_t": ctypes.c_uint64,
     "const char*": ctypes.c_char_p,
 }
-_PART = "habits"
-"""The member of a structure that holds those of a port's fields which the board has as they are."""
+_PART = "keys"
+"""The member for the access keys in the structure of a port."""
+
+
+def _has_keys(kind: type) -> bool:
+    return kind is not AccessKeys and issubclass(kind, AccessKeys)
 
 
 def _members(kind: type) -> Iterator[tuple[str, str, Native, Any]]:
-    """Of a structure: the field, its name in C++, what it is, its declaration. Habits are a structure of their own."""
-    apart = {item.name for item in fields(Habits)} if kind is not Habits and issubclass(kind, Habits) else set()
+    """Of a structure: each field, its name in C++, its type, its declaration. `AccessKeys` are a structure apart."""
+    apart = {item.name for item in fields(AccessKeys)} if _has_keys(kind) else set()
     for item in sorted(fields(kind), key=lambda item: "kind" in item.metadata):  # its own, then keys of the file
         if item.name not in apart:
             native = item.metadata["native"]
@@ -300,8 +308,8 @@ def _members(kind: type) -> Iterator[tuple[str, str, Native, Any]]:
 def structure(kind: type) -> type[ctypes.Structure]:
     """A dataclass of this table as ctypes has it."""
     parts: list[tuple[str, Any]] = []
-    if kind is not Habits and issubclass(kind, Habits):
-        parts.append((_PART, structure(Habits)))
+    if _has_keys(kind):
+        parts.append((_PART, structure(AccessKeys)))
     for _, member, native, _ in _members(kind):
         text = ctypes.c_char * native.length
         parts.append((member, text if native.length else _CTYPES.get(native.c, ctypes.c_uint32)))
@@ -311,8 +319,8 @@ def structure(kind: type) -> type[ctypes.Structure]:
 
 
 def _fill(made: Any, kind: type, value: Any) -> Any:
-    if kind is not Habits and issubclass(kind, Habits):
-        _fill(getattr(made, _PART), Habits, value)
+    if _has_keys(kind):
+        _fill(getattr(made, _PART), AccessKeys, value)
     for name, member, native, _ in _members(kind):
         given = getattr(value, name)
         text = native.make(given)
@@ -362,8 +370,8 @@ def _word(value: str) -> str:
 
 def _declaration(kind: type) -> str:
     lines = [f"struct {kind.__name__} {{"]
-    if kind is not Habits and issubclass(kind, Habits):
-        lines.append(f"    Habits {_PART} = {{}};")
+    if _has_keys(kind):
+        lines.append(f"    AccessKeys {_PART} = {{}};")
     for _, member, native, item in _members(kind):
         room = f"[{native.length}]" if native.length else ""
         default = "" if item.default is MISSING else f" = {native.default(item.default)}"
@@ -379,11 +387,11 @@ def _text() -> str:
     parts = [f"enum class {one.c} : uint32_t {{ {', '.join(map(_word, one.values))} }};" for one in enumerations]
     names = ", ".join(f'"{name}"' for name in RANK_VARIABLES)
     parts.append(f"inline constexpr const char* kRankVariables[] = {{{names}}};")
-    parts += [f"// {Habits.__doc__}\n{_declaration(Habits)}", "namespace told {"]
+    parts += [f"// {AccessKeys.__doc__}\n{_declaration(AccessKeys)}", "namespace plan {"]
     parts += [f"// {str(kind.__doc__).splitlines()[0]}\n{_declaration(kind)}" for kind in ARRAYS.values()]
     arrays = [f"    const {kind.__name__}* {name};\n    uint64_t {name}_length;" for name, kind in ARRAYS.items()]
     ends = ["    const char* log_file;", "    const char* trace_file;", "    uint32_t trace_at_once;", "};"]
-    parts += ["\n".join([f"// {Arrays.__doc__}", "struct Arrays {", *arrays, *ends]), "}  // namespace told"]
+    parts += ["\n".join([f"// {Arrays.__doc__}", "struct Arrays {", *arrays, *ends]), "}  // namespace plan"]
     return "\n\n".join(parts)
 
 

@@ -124,7 +124,7 @@ def parsed(text: str) -> Point:
 
 
 def read(place: str | os.PathLike[str]) -> list[Point]:
-    """The points told so far, the oldest first. Lines that a kill or a full disk has cut short are passed over."""
+    """The points reported so far, the oldest first. Lines that a kill or a full disk has cut short are passed over."""
     try:
         text = Path(place).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class _Attributes(dict[str, Any]):
-    """Attributes, of which a missing one is told with what was meant."""
+    """Attributes; the error of a missing one proposes what may be meant."""
 
     def __init__(self, step: str, found: Mapping[str, Any]) -> None:
         super().__init__(found)

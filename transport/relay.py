@@ -52,13 +52,13 @@ def send(pattern: str) -> None:
     with socket.create_connection((host, int(number))) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         handshake.authenticate(wire, _SERVICE, far_files.run_key())
-        wire.sendall(_PORT.pack(_lend(wire.getsockname()[0])))
+        wire.sendall(_PORT.pack(_start_server(wire.getsockname()[0])))
         move = _library().wilkins_relay_send
         _move_all(lambda name, folder: int(move(port, wire.fileno(), name, folder)), "")
-        wire.recv(1)  # the receiver leaves when nothing more can be read of the steps that it has lent
+        wire.recv(1)  # the receiver leaves when nothing more can be read of its lazy steps
 
 
-def _lend(address: str) -> int:
+def _start_server(address: str) -> int:
     """Give what is absent of steps on the other host, which knows this one by `address`; returns the port."""
     listener = listen_at(address)
     port = int(listener.getsockname()[1])
@@ -75,10 +75,10 @@ def receive(pattern: str) -> None:
         messages.add(1)
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         (port,) = _PORT.unpack(wire.recv(_PORT.size, socket.MSG_WAITALL))
-        lender = os.fsencode(f"{wire.getpeername()[0]}:{port}")
+        server = os.fsencode(f"{wire.getpeername()[0]}:{port}")
 
         def moved(name: ctypes.Array[ctypes.c_char], folder: ctypes.Array[ctypes.c_char]) -> int:
-            code = int(move(wire.fileno(), lender, name, folder))
+            code = int(move(wire.fileno(), server, name, folder))
             messages.add(relay_messages.OF_A_STEP)
             return code
 

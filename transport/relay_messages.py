@@ -12,7 +12,7 @@ OF_A_STEP = 2
 """The receiver asks, and the sender answers with the step."""
 
 OF_ALL = 3
-"""The sender's greeting; and at the end, the receiver asks in vain and is told so."""
+"""The sender's greeting; and at the end, a last question and the answer that no step comes."""
 
 _SIZE = 16
 

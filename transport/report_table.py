@@ -1,4 +1,4 @@
-"""What the native layer tells of a run, in one table: each of its structures and fields is declared here alone.
+"""What the native layer reports of a run, in one table: each of its structures and fields is declared here alone.
 
 C++ fills structures that ``python report_table.py FILE`` writes from these classes, and writes them as JSON by the
 member that each of them has for that; Python restores the classes from it. So a field is a line here, and a value where
@@ -24,16 +24,16 @@ Seconds: TypeAlias = float
 
 State = Literal["pending", "running", "ended"]
 WaitFor = Literal["nothing", "data", "room", "memory"]
-StandIn = Literal["no", "given", "undecided", "found", "prevented"]
-"""Does one name, as the program of an in-port says it, stand for the next step whatever the producers call that?
+AliasState = Literal["no", "given", "undecided", "found", "prevented"]
+"""Has an in-port an alias: one name by which its program opens each next step, whatever the producers call that?
 
-- given: by the workflow file: the program has no other name for the port's files
-- undecided: the program is told the name of the next step, but may say another one: its first open tells
-- found: that did; its other names are those of files that never come
-- prevented: it might have, but a file on disk has the name
+- given: by the workflow file; the program has no other name for the port's files
+- undecided: the program gets the name of the next step, but may open another one: its first open decides
+- found: the first open has decided for it; files of other names never come
+- prevented: the first open would have, but a file on disk has the name
 """
 Sought = Literal["nothing", "next name", "next step", "only step", "unequal", "unread", "gone", "strange"]
-"""What a name is of which no step comes, to the task that opens it or looks at it (see queue/vain_opens.hpp).
+"""What a name is of which no step comes, to the task that opens it or looks at it (see queue/failed_opens.hpp).
 
 - nothing: none was asked for
 - next name: a new one, which differs in numbers only from names that the task has read
@@ -45,12 +45,12 @@ Sought = Literal["nothing", "next name", "next step", "only step", "unequal", "u
 - strange: one unlike all that the task has read
 """
 WentOn = Literal["no", "read", "wrote"]
-"""What a rank did after it had asked in vain."""
+"""What a rank did after its failed open."""
 Direction = Literal["in", "out"]
 
 
 @dataclass(frozen=True, slots=True)
-class VainOpen:
+class FailedOpen:
     """The last open, or look, of a program that failed since no step of the name was to come."""
 
     port: int = 0
@@ -124,7 +124,7 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A rank has looked in vain since its last step."""
+    """Looks of a rank since its last step, which found nothing."""
 
     rank: int = 0
     port: int = 0
@@ -153,7 +153,7 @@ class TaskFacts:
     state: State = "pending"
     starts: Count = 0
     met_failure: bool = False
-    vain_open: VainOpen | None = None
+    failed_open: FailedOpen | None = None
     waiting_s: Seconds = 0.0
     moving_s: Seconds = 0.0
     moved_bytes: Count = 0
@@ -192,10 +192,10 @@ class PortFacts:
     """Its first open waits for a step,"""
     waits_looks: bool = False
     """and looks do."""
-    stand_in: StandIn = "no"
-    stands: str = ""
-    """This name stands for its next step, or would have."""
-    in_vain: Count = 0
+    alias_state: AliasState = "no"
+    alias: str = ""
+    """The alias, or the name that would have become one."""
+    found_nothing: Count = 0
     """Opens and looks that found nothing, before a step."""
     again: bool = False
     """Its only step was opened again, and no other came."""
@@ -239,7 +239,7 @@ class ChannelFacts:
     reached: tuple[Count, ...] = ()
     """By reading rank: steps passed, 0 if it read none."""
     next: str = ""
-    """The name of the first that is queued; none has had it."""
+    """The name of the first that is queued and that no rank has consumed."""
 
     @property
     def given_up(self) -> int:
@@ -261,9 +261,9 @@ class Report:
 
 
 _STRUCTURES = (
-    VainOpen, Holder, Whom, Wait, Flush, Poll, Unmatched, TaskFacts, PortFacts, ChannelFacts, Report
+    FailedOpen, Holder, Whom, Wait, Flush, Poll, Unmatched, TaskFacts, PortFacts, ChannelFacts, Report
 )  # fmt: skip
-_ENUMERATIONS = {"TaskState": State, "WaitFor": WaitFor, "StandIn": StandIn, "Sought": Sought, "WentOn": WentOn}
+_ENUMERATIONS = {"TaskState": State, "WaitFor": WaitFor, "AliasState": AliasState, "Sought": Sought, "WentOn": WentOn}
 """By their names in C++; the board's layout has values of them, too."""
 
 _TYPES = {
@@ -309,7 +309,7 @@ def _enumeration(name: str, kind: object) -> str:
 def _text() -> str:
     parts = [_enumeration(name, kind) for name, kind in _ENUMERATIONS.items()]
     parts += [_words("Direction", Direction), "namespace facts {"]
-    parts.append("// Told in seconds.\nstruct Nanoseconds {\n    uint64_t count = 0;\n};")
+    parts.append("// Reported in seconds.\nstruct Nanoseconds {\n    uint64_t count = 0;\n};")
     return "\n\n".join([*parts, *map(_declaration, _STRUCTURES), "}  // namespace facts"])
 
 

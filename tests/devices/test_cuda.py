@@ -214,12 +214,12 @@ def test_torch_lends_the_values_that_its_tensors_stand_for() -> None:
 
     complex_ones = torch.tensor([1 + 2j, 3 - 4j], requires_grad=True)
     for tensor in (complex_ones.conj(), complex_ones.conj().imag, complex_ones.real):
-        array = dlpack.read(frameworks.lent(tensor).__dlpack__())
+        array = dlpack.read(frameworks.exportable(tensor).__dlpack__())
         assert array.contiguous or array.strides == (2,)
         raw = ctypes.string_at(array.address, (array.strides[0] + 1) * array.dtype.itemsize)
         values = np.frombuffer(raw, array.dtype)[:: array.strides[0]]
         assert np.array_equal(values, tensor.detach().resolve_conj().resolve_neg().numpy())
-    assert frameworks.lent(owner := np.ones(2)) is owner
+    assert frameworks.exportable(owner := np.ones(2)) is owner
 
 
 def test_arrays_may_go_while_another_thread_registers_memory(tmp_path: Path, without_gpu: dict[str, str]) -> None:

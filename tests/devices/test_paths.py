@@ -43,10 +43,10 @@ def test_what_is_no_device_is_told_what_is(device: str) -> None:
 def test_a_file_belongs_to_the_port_whose_pattern_its_last_parts_match(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"plt*.h5": ports.PortDevice("cuda:1", "ipc", ipc=True), "out/b?.h5": ports.PortDevice("auto", "pinned")}
     monkeypatch.setenv("WILKINS_DEVICES", ports.dumps(found))
-    paths._told.cache_clear()
+    paths._configured.cache_clear()
     names = ["plt1.h5", "/scratch/plt22.h5", "out/b1.h5", "b1.h5", "other.h5"]
     told = [paths.port_of(name) for name in names]
-    paths._told.cache_clear()
+    paths._configured.cache_clear()
     assert told == [found["plt*.h5"]] * 2 + [found["out/b?.h5"]] + [ports.HOST] * 2
 
 

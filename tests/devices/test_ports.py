@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wilkins.transport.devices.ports import HOST, VARIABLE, PortDevice, dumps, joined, loads, told
+from wilkins.transport.devices.ports import HOST, VARIABLE, PortDevice, configured, dumps, joined, loads
 from wilkins.transport.plan_table import DevicePath
 
 
@@ -34,11 +34,11 @@ def test_what_is_written_is_read() -> None:
         "other.h5": HOST,
     }
     assert loads(dumps(ports)) == ports
-    assert told({VARIABLE: dumps(ports)}) == ports
+    assert configured({VARIABLE: dumps(ports)}) == ports
 
 
 def test_nothing_told_means_the_host() -> None:
-    assert told({}) == {} == told({VARIABLE: ""})
+    assert configured({}) == {} == configured({VARIABLE: ""})
     assert loads('{"a.h5": {}}') == {"a.h5": HOST}
     assert loads('{"a.h5": {"path": "ipc"}}')["a.h5"].ipc
 
@@ -57,5 +57,5 @@ def test_nothing_told_means_the_host() -> None:
 )
 def test_what_the_launcher_would_not_write_is_refused(text: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=VARIABLE) as error:
-        told({VARIABLE: text})
+        configured({VARIABLE: text})
     assert wrong in str(error.value)

@@ -10,7 +10,7 @@ from front.front_case import Case
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.report.show import plan_table
-from wilkins.transport.devices.ports import PortDevice, told
+from wilkins.transport.devices.ports import PortDevice, configured
 
 Pair = Callable[..., Case]
 CUDA = "device: cuda"
@@ -25,7 +25,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told_of(plan: Plan, task: int) -> dict[str, PortDevice]:
     """What the processes of a task are told."""
-    return told(plan.tasks[task].env)
+    return configured(plan.tasks[task].env)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from wilkins.launch.watch.decide import Exit, Facts, after_exit, met_end
-from wilkins.transport.report_table import VainOpen
+from wilkins.transport.report_table import FailedOpen
 
 CONSUMER = Facts(
     rerun="auto",
@@ -54,7 +54,7 @@ def test_verdict(code: int, facts: Facts, verdict: str) -> None:
     assert after_exit(Exit(code), facts) == verdict
 
 
-LOOP = VainOpen(port=0, name="plt3.h5", sought="next name", steps=0, opens=2, process=1, went_on="no", then="")
+LOOP = FailedOpen(port=0, name="plt3.h5", sought="next name", steps=0, opens=2, process=1, went_on="no", then="")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ LOOP = VainOpen(port=0, name="plt3.h5", sought="next name", steps=0, opens=2, pr
         pytest.param(replace(LOOP, sought="strange"), 3, 0, True, id="nothing was left of a resumed run"),
     ],
 )
-def test_the_end_of_a_stream(vain: VainOpen | None, before: int, now: int, met: bool) -> None:
+def test_the_end_of_a_stream(vain: FailedOpen | None, before: int, now: int, met: bool) -> None:
     assert met_end(vain, before=before, now=now) is met
 
 

@@ -281,7 +281,7 @@ def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stand_in", "stands", "cure"),
+    ("alias_state", "alias", "cure"),
     [
         (
             "no",
@@ -297,7 +297,7 @@ def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
         ),
     ],
 )
-def test_a_reader_that_asks_for_a_name_like_none_that_was_written(stand_in: str, stands: str, cure: str) -> None:
+def test_a_reader_that_asks_for_a_name_like_none_that_was_written(alias_state: str, alias: str, cure: str) -> None:
     wait = {
         "rank": 0,
         "what": "data",
@@ -308,10 +308,10 @@ def test_a_reader_that_asks_for_a_name_like_none_that_was_written(stand_in: str,
         "on": [{"task": 0, "first": 0, "last": 0}],
     }
     report = report_of_waits([2, 2, 2, 1], wait)
-    report["ports"][1] |= {"stand_in": stand_in, "stands": stands}
+    report["ports"][1] |= {"alias_state": alias_state, "alias": alias}
     (told,) = explain.cures(restored(Report, report))
     assert told.startswith(f"  {cure}")
-    assert ("`as: in.h5`" in told) == (stand_in != "found")
+    assert ("`as: in.h5`" in told) == (alias_state != "found")
 
 
 def test_a_wait_for_room_of_readers_that_all_read_proposes_nothing() -> None:

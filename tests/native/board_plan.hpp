@@ -16,9 +16,9 @@ struct BoardPlan {
         Direction direction;
         std::string pattern;
         uint64_t cap;
-        Habits habits = {};
-        std::string stands = {};
-        bool may_stand = false;
+        AccessKeys keys = {};
+        std::string alias = {};
+        bool may_have_alias = false;
     };
     struct Channel {
         int outport;
@@ -33,25 +33,25 @@ struct BoardPlan {
     std::vector<Task> tasks;
     std::vector<Port> ports;
     std::vector<Channel> channels;
-    std::vector<told::Begin> begins;
-    std::vector<told::Rest> rests;
+    std::vector<plan::Begin> begins;
+    std::vector<plan::FirstStep> first_steps;
     std::string log_file;
     std::string trace_file;
     bool trace_at_once = false;
 };
 
 inline int create_board(const char* folder, const BoardPlan& plan) {
-    std::vector<told::BoardTask> tasks;
-    std::vector<told::BoardPort> ports;
-    std::vector<told::BoardChannel> channels;
+    std::vector<plan::BoardTask> tasks;
+    std::vector<plan::BoardPort> ports;
+    std::vector<plan::BoardChannel> channels;
     for (const auto& task : plan.tasks) tasks.push_back({task.name.c_str(), task.nprocs, task.folder.device, task.folder.inode});
     for (const auto& port : plan.ports)
-        ports.push_back({port.habits, port.task, port.direction, port.pattern.c_str(), port.cap, port.stands.c_str(), port.may_stand});
+        ports.push_back({port.keys, port.task, port.direction, port.pattern.c_str(), port.cap, port.alias.c_str(), port.may_have_alias});
     for (const auto& one : plan.channels)
         channels.push_back({one.outport, one.inport, one.every, one.queue, one.when_full, one.readers, one.readers_given, one.offset});
-    const told::Arrays run = {
+    const plan::Arrays run = {
         tasks.data(), tasks.size(), ports.data(), ports.size(), channels.data(), channels.size(), plan.begins.data(), plan.begins.size(),
-        plan.rests.data(), plan.rests.size(), plan.log_file.c_str(), plan.trace_file.c_str(), plan.trace_at_once,
+        plan.first_steps.data(), plan.first_steps.size(), plan.log_file.c_str(), plan.trace_file.c_str(), plan.trace_at_once,
     };
     return create_board(folder, run);
 }

@@ -41,7 +41,7 @@ void operator delete(void* place, size_t) noexcept { free(place); }
 void operator delete(void* place, const std::nothrow_t&) noexcept { free(place); }
 
 extern "C" {
-int wilkins_board_create(const char* folder, const told::Arrays* run);
+int wilkins_board_create(const char* folder, const plan::Arrays* run);
 struct Watched;  // the launcher's board (python/board.cpp)
 Watched* wilkins_board_attach(const char* folder, int* error);
 void wilkins_board_detach(Watched* board);
@@ -72,12 +72,12 @@ int with_each_failing(Call call, Failed failed) {
 
 void plans() {
     test::Scratch scratch;
-    const told::BoardTask tasks[] = {{kLongName, 1}, {kLongName, 1}};
-    const told::BoardPort ports[] = {{{}, 0, Direction::out, kLongPattern}, {{}, 1, Direction::in, kLongPattern}};
-    const told::BoardChannel channel = {0, 1, 1, 1, WhenFull::block, 1};
-    const told::Begin begin = {0, 0, 1};
-    const told::Rest rest = {0, 0, 1, 1};
-    const told::Arrays run = {tasks, 2, ports, 2, &channel, 1, &begin, 1, &rest, 1, kLongName, kLongName, 0};
+    const plan::BoardTask tasks[] = {{kLongName, 1}, {kLongName, 1}};
+    const plan::BoardPort ports[] = {{{}, 0, Direction::out, kLongPattern}, {{}, 1, Direction::in, kLongPattern}};
+    const plan::BoardChannel channel = {0, 1, 1, 1, WhenFull::block, 1};
+    const plan::Begin begin = {0, 0, 1};
+    const plan::FirstStep rest = {0, 0, 1, 1};
+    const plan::Arrays run = {tasks, 2, ports, 2, &channel, 1, &begin, 1, &rest, 1, kLongName, kLongName, 0};
     CHECK(with_each_failing([&] { return wilkins_board_create(scratch.path.c_str(), &run); }, [](int error) { return error == ENOMEM; }) > 0);
 
     int error = 0;

@@ -145,7 +145,7 @@ void storm(unsigned seed, WhenFull when, Mode mode, int kills) {
     BoardPlan plan;
     plan.tasks = {{"sim", 1}};
     plan.ports = {{0, Direction::out, "out.h5", mode == Mode::file ? 0 : 2u << 20}};
-    plan.ports[0].habits.mode = mode;
+    plan.ports[0].keys.mode = mode;
     for (int sink = 1; sink <= kSinks; ++sink) {
         plan.tasks.push_back({"look" + std::to_string(sink), 1});
         plan.ports.push_back({sink, Direction::in, "out.h5", 0});

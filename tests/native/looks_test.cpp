@@ -17,7 +17,7 @@ struct Run {
         plan.tasks = {{"sim", 1}, {"ana", readers}};
         plan.ports = {{0, Direction::out, name, 0}, {1, Direction::in, name, 0}};
         plan.channels = {{0, 1, 1, 1, WhenFull::block, readers}};
-        plan.ports[1].habits.reorder = 1;  // a queue that can grow is not stuck
+        plan.ports[1].keys.reorder = 1;  // a queue that can grow is not stuck
         CHECK(create_board(scratch.path.c_str(), plan) == 0);
         CHECK(board.attach(scratch.path.c_str()) == 0);
         for (int t = 0; t < board.head().tasks; ++t) queue::task_started(board, t);
@@ -94,11 +94,11 @@ void one_rank_shares_nothing() {
 
 void looks_in_vain_count_until_the_rank_goes_on() {
     Run run(2);
-    note_vain(run.board, 1, 1, "s3.h5");
-    note_vain(run.board, 1, 1, "s3.h5");
+    note_failed(run.board, 1, 1, "s3.h5");
+    note_failed(run.board, 1, 1, "s3.h5");
     CHECK(run.board.rank(2).vain.looks == 2);
     ++run.board.rank(2).files;
-    note_vain(run.board, 1, 1, "s4.h5");
+    note_failed(run.board, 1, 1, "s4.h5");
     CHECK(run.board.rank(2).vain.looks == 1 && !strcmp(run.board.rank(2).vain.name, "s4.h5"));
 }
 

@@ -29,11 +29,11 @@ int read_by(const Board& board, int inport, const char* name, int reader) {
 
 // A board of one producer with `writers` ranks and one consumer with `readers` ranks.
 struct Pair {
-    Pair(const char* out, const char* in, int writers, int readers, unsigned every, unsigned queue_depth, WhenFull when, Habits out_habits = {},
-         Habits in_habits = {}, unsigned offset = 0) {
+    Pair(const char* out, const char* in, int writers, int readers, unsigned every, unsigned queue_depth, WhenFull when, AccessKeys out_keys = {},
+         AccessKeys in_keys = {}, unsigned offset = 0) {
         BoardPlan plan;
         plan.tasks = {{"sim", writers}, {"look", readers}};
-        plan.ports = {{0, Direction::out, out, 0, out_habits}, {1, Direction::in, in, 0, in_habits}};
+        plan.ports = {{0, Direction::out, out, 0, out_keys}, {1, Direction::in, in, 0, in_keys}};
         plan.channels = {{0, 1, every, queue_depth, when, readers, false, offset}};
         begin(plan);
     }
@@ -178,9 +178,9 @@ void two_passes() {
 void memory_of_what_was_had() {
     const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
     for (const uint32_t given : {0u, 5u}) {
-        Habits habits;
-        if (given) habits.reorder = given, habits.reorder_given = 1;
-        Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::block, {}, habits);
+        AccessKeys keys;
+        if (given) keys.reorder = given, keys.reorder_given = 1;
+        Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::block, {}, keys);
         int arenas = 0;
         for (int i = 0; i < 100; ++i) {
             const int slot = queue::take_slot(p.board, 0, false);
@@ -370,7 +370,7 @@ void restarts() {
 
 // What comes again is the step that the failed program itself has opened last, whatever others have opened since.
 void given_again_beside_others() {
-    Habits again;
+    AccessKeys again;
     again.reads_again = 1;
     BoardPlan plan;
     plan.tasks = {{"sim", 2}, {"look", 1}, {"other", 1}};
@@ -391,7 +391,7 @@ void given_again_beside_others() {
 
 // A program that waits to list the whole series: no queue bounds it, and what was read stays until it is whole.
 void a_whole_series() {
-    Habits whole;
+    AccessKeys whole;
     whole.listing = Lists::end;
     Pair p("out*.h5", "out*.h5", 1, 1, 1, 2, WhenFull::block, {}, whole);
     const auto name = [](int step) { return "out" + std::to_string(step) + ".h5"; };
@@ -716,7 +716,7 @@ void made_again_of_some() {
 
 // The step at which a program has failed comes again, to all its ranks, and counts once.
 void given_again() {
-    Habits again;
+    AccessKeys again;
     again.reads_again = 1;
     for (const char* pattern : {"out.h5", "*.h5"}) {
         Pair p(pattern, pattern, 1, 2, 1, 4, WhenFull::block, {}, again);
@@ -747,7 +747,7 @@ void given_again() {
 
 // Opened twice per step: both opens mean the same step, which is kept in between, also when memory is short.
 void opened_twice_per_step() {
-    Habits twice;
+    AccessKeys twice;
     twice.opens_per_step = 2;
     for (const char* pattern : {"out.h5", "*.h5"}) {
         Pair p(pattern, pattern, 1, 2, 1, 2, WhenFull::block, {}, twice);

@@ -105,7 +105,7 @@ void a_listing_that_gives_up() {
     CHECK(end_wait(run.board));  // as a circle over other hosts would
     CHECK(is_stuck(run.board, 0));
     CHECK(!end_wait(run.board));
-    run.board.rank(0).waits[0].in_vain = 0;
+    run.board.rank(0).waits[0].found_nothing = 0;
     run.wait(1, WaitFor::data, 3, "a0.h5");
     CHECK(!run.stuck());
     CHECK(is_stuck(run.board, 0));
@@ -116,7 +116,7 @@ void a_listing_that_gives_up() {
 // One that lists again and again does not wait, but its queue grows as if it did, and nothing is let go for it.
 void a_listing_again_and_again() {
     BoardPlan plan = pair("out*.h5", "out*.h5");
-    plan.ports[1].habits.reorder = 2;
+    plan.ports[1].keys.reorder = 2;
     Run run(plan);
     run.write(0, "out0.h5");
     CHECK(!note_listed(run.board, 1, 0, run.board.head().publications));  // something new
@@ -297,7 +297,7 @@ void a_circle_that_a_longer_queue_ends() {
         BoardPlan plan = pair(name, name);
         plan.ports.push_back({0, Direction::out, "end.h5", 0});
         plan.ports.push_back({1, Direction::in, "end.h5", 0});
-        plan.ports[1].habits.reorder = 4;
+        plan.ports[1].keys.reorder = 4;
         plan.channels.push_back({2, 3, 1, 1, WhenFull::block, 1});
         Run run(plan);
         const bool stream = strcmp(name, "out.h5") == 0;
@@ -331,7 +331,7 @@ void a_process_that_may_go_on() {
     setenv("WILKINS_RANK_PID", std::to_string(getpid()).c_str(), 1);  // what has started this one is no process of the rank
     for (const bool sleeps : {false, true}) {
         BoardPlan plan = pair("out*.h5", "out*.h5");
-        plan.ports[1].habits.reorder = 1;
+        plan.ports[1].keys.reorder = 1;
         Run run(plan);
         run.write(0, "out0.h5");
         run.wait(0, WaitFor::room, 0, "out1.h5");
@@ -384,7 +384,7 @@ void* sleep_until_woken(void* data) {
 void a_thread_that_sleeps() {
     for (const bool timed : {false, true}) {
         BoardPlan plan = pair("out*.h5", "out*.h5");
-        plan.ports[1].habits.reorder = 1;
+        plan.ports[1].keys.reorder = 1;
         Run run(plan);
         run.write(0, "out0.h5");
         run.wait(0, WaitFor::room, 0, "out1.h5");
@@ -424,7 +424,7 @@ void two_threads_that_wait() {
     plan.ports.push_back({2, Direction::out, "x*.h5", 0});
     plan.ports.push_back({1, Direction::in, "x*.h5", 0});
     plan.channels.push_back({2, 3, 1, 1, WhenFull::block, 1});
-    plan.ports[1].habits.reorder = 1;
+    plan.ports[1].keys.reorder = 1;
     Run run(plan);
     run.write(0, "out0.h5");
     run.wait(0, WaitFor::room, 0, "out1.h5");
@@ -447,7 +447,7 @@ void two_threads_that_wait() {
 // Another rank of the producer is in a barrier, where it waits for the one that waits for room.
 void a_rank_in_a_call_of_mpi() {
     BoardPlan plan = pair("out*.h5", "out*.h5", 2);
-    plan.ports[1].habits.reorder = 2;
+    plan.ports[1].keys.reorder = 2;
     Run run(plan);
     run.write(0, "out0.h5");
     run.wait(0, WaitFor::room, 0, "out1.h5");
@@ -470,7 +470,7 @@ void a_rank_in_a_call_of_mpi() {
 // Nobody knows what the other rank of the producer does: the queue grows all the same, after a while; no step is let go, and that is said.
 void a_rank_that_does_something_else() {
     BoardPlan plan = pair("out*.h5", "out*.h5", 2);
-    plan.ports[1].habits.reorder = 2;
+    plan.ports[1].keys.reorder = 2;
     Run run(plan);
     run.write(0, "out0.h5");
     run.wait(0, WaitFor::room, 0, "out1.h5");
@@ -491,7 +491,7 @@ void what_hangs_on_a_circle() {
     plan.tasks.push_back({"far", 1});
     plan.ports.push_back({2, Direction::out, "far*.h5", 0});
     plan.ports.push_back({1, Direction::in, "far*.h5", 0});
-    for (auto& port : plan.ports) port.habits.reorder = 1;
+    for (auto& port : plan.ports) port.keys.reorder = 1;
     plan.channels.push_back({2, 3, 1, 1, WhenFull::block, 1});
     Run run(plan);
     run.write(1, "far0.h5");
@@ -538,7 +538,7 @@ void two_circles() {
     plan.ports.push_back({2, Direction::out, "far*.h5", 0});
     plan.ports.push_back({3, Direction::in, "far*.h5", 0});
     plan.channels.push_back({2, 3, 1, 1, WhenFull::block, 1});
-    for (auto& port : plan.ports) port.habits.reorder = 1;
+    for (auto& port : plan.ports) port.keys.reorder = 1;
     Run run(plan);
     run.write(0, "out0.h5");
     run.wait(0, WaitFor::room, 0, "out1.h5");

@@ -14,7 +14,7 @@ from wilkins.flow import FlowPolicy
 from wilkins.flow.machine import ChannelQueue, Ended, Go, Kept, Opened
 from wilkins.flow.machine import Wait as Waits
 from wilkins.transport.board import Board
-from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, Rest
+from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, FirstStep
 
 TABLE = Path(__file__).with_name("flow_cases.json")
 
@@ -117,7 +117,7 @@ class Native:
                 )
             ],
             begins=[Begin(0, 0, begin)],
-            rests=[Rest(0, 0, first, begin)],
+            first_steps=[FirstStep(0, 0, first, begin)],
             log=log,
         )
         self._library = ctypes.CDLL(str(hooks.LIBRARY))

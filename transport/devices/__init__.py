@@ -31,7 +31,7 @@ class Buffer(Protocol):
         """A DLPack capsule, as the array API standard says.
 
         Raises:
-            BufferError: the type has no DLPack name, or a read-only buffer is asked for by one who cannot be told so.
+            BufferError: the type has no DLPack name, or its consumer cannot know that it is read-only.
         """
 
     def torch(self) -> Any:

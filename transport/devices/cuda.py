@@ -466,7 +466,7 @@ def borrow(value: Any) -> Borrowed:
             raise WrongMemory(f"an array on DLPack device {(int(kind), number)}, not on a CUDA device")
         device = gpu(int(number))
         with frameworks.device_of(value):
-            return Borrowed(device, dlpack.read(frameworks.lent(value).__dlpack__(stream=device.stream)))
+            return Borrowed(device, dlpack.read(frameworks.exportable(value).__dlpack__(stream=device.stream)))
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is None:
         raise WrongMemory("an array that is not on a CUDA device")

@@ -106,7 +106,7 @@ def capsule(array: Array, release: Callable[[], None], *, versioned: bool = Fals
     """A DLPack capsule of an array; `release` is called once, when whoever took it (or nobody) is done with it.
 
     Raises:
-        BufferError: the type has no DLPack code, or a read-only array would be handed to one who cannot be told so.
+        BufferError: the type has no DLPack code, or the consumer of a read-only array cannot know that.
     """
     if array.dtype.kind not in _KINDS or array.dtype.byteorder == ">" or array.dtype.hasobject:
         raise BufferError(f"DLPack has no type for {array.dtype}")

@@ -73,11 +73,11 @@ def library(name: str, extra: str) -> Any:
         raise ModuleNotFoundError(f"{name} is not installed: pip install '{extra}'", name=name) from None
 
 
-def lent(array: Any) -> Any:
-    """An array of another library that is to be read by DLPack; a torch tensor as the elements that it stands for.
+def exportable(array: Any) -> Any:
+    """An array of another library in a form that DLPack exports; of a torch tensor, the elements that it means.
 
-    torch lends neither tensors that a gradient is asked of, nor those that are conjugated when they are read; of those
-    that are negated when they are read it lends what is there. Elements that lie scattered on a GPU are brought
+    torch exports neither tensors that a gradient is asked of, nor those that are conjugated when they are read; of
+    those that are negated when they are read it exports what is there. Elements that lie scattered on a GPU are brought
     together there, by a kernel of torch or CuPy on its current stream: copied one by one, a transposed matrix takes as
     many copies as it has elements.
     """
@@ -92,7 +92,7 @@ def lent(array: Any) -> Any:
 
 
 def device_of(array: Any) -> contextlib.AbstractContextManager[Any]:
-    """For the time of a block: torch lends tensors of its current device only."""
+    """For the time of a block: torch exports tensors of its current device only."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(array, torch.Tensor) or not array.is_cuda:
         return contextlib.nullcontext()

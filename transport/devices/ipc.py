@@ -243,8 +243,8 @@ class StepOnGpu:
     def end(self, file: h5py.File) -> None:
         """All arrays are there: tell readers of them, and wait for the copies, since owners may change their arrays."""
         if self._datasets:
-            told = {"key": self._exporter.key, "number": self._number, "datasets": self._datasets}
-            file.attrs[ATTRIBUTE] = json.dumps(told)
+            shared = {"key": self._exporter.key, "number": self._number, "datasets": self._datasets}
+            file.attrs[ATTRIBUTE] = json.dumps(shared)
         self.gpu.settle()
         only = _OnlyThere(self._stamp, self._number, self._exporter.key) if self._only_there else None
         self._exporter.published(self._slot, only)
@@ -324,14 +324,14 @@ class Importer:
         self._memories: dict[str, int] = {}
         self._events: dict[str, int] = {}
 
-    def copy(self, told: dict[str, Any]) -> dict[str, CudaBuffer]:
+    def copy(self, shared: dict[str, Any]) -> dict[str, CudaBuffer]:
         """Datasets of a step, copied on the device; they are this process's own when this returns.
 
         Raises:
             CudaError: the memory cannot be opened.
         """
         calls, found = self._gpu.driver, {}
-        for path, entry in told["datasets"].items():
+        for path, entry in shared["datasets"].items():
             with self._gpu.current():
                 memory, event = entry["memory"], entry["event"]
                 if event not in self._events:
@@ -367,20 +367,20 @@ def take(file: h5py.File, name: str) -> dict[str, CudaBuffer]:
     text = file.attrs.get(ATTRIBUTE) if port.ipc else None
     if text is None:
         return {}
-    told = json.loads(text)
-    answers = _Answer.of(told["key"])
+    shared = json.loads(text)
+    answers = _Answer.of(shared["key"])
     if not answers.refusal:
         try:
             number = bring.choose(port.device).cuda or 0
-            if not told["key"].endswith(gpu(number).uuid):
+            if not shared["key"].endswith(gpu(number).uuid):
                 raise LookupError(f"GPU {number} of this process is not its producer's")
-            found = _importer(number).copy(told)
+            found = _importer(number).copy(shared)
         except (CudaError, NoCuda, LookupError) as error:
             answers.refuse(str(error))
         else:
-            answers.copied(told["number"])
+            answers.copied(shared["number"])
             return found
-    only_there = [path for path in told["datasets"] if ATTRIBUTE in file[path].attrs]
+    only_there = [path for path in shared["datasets"] if ATTRIBUTE in file[path].attrs]
     if only_there:
         raise Unreadable(
             f"{', '.join(map(repr, only_there))} of {name!r} are in the memory of their producer's GPU only, which "

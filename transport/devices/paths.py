@@ -12,14 +12,14 @@ from wilkins.transport.errors import NoSuchDevice
 
 
 @cache
-def _told() -> dict[str, ports.PortDevice]:
-    return ports.told()
+def _configured() -> dict[str, ports.PortDevice]:
+    return ports.configured()
 
 
 def port_of(name: str) -> ports.PortDevice:
     """What the launcher tells of the port that a file belongs to."""
     parts = name.split("/")
-    for pattern, port in _told().items():
+    for pattern, port in _configured().items():
         wanted = pattern.split("/")
         last = parts[-len(wanted) :]
         if len(last) == len(wanted) and all(fnmatchcase(part, want) for part, want in zip(last, wanted, strict=True)):

@@ -1,4 +1,4 @@
-"""What the launcher tells a task's processes of the devices of its ports: the variable `WILKINS_DEVICES`, as values.
+"""How the launcher configures the devices of a task's ports: the variable `WILKINS_DEVICES`, as values.
 
 The variable is a JSON object of the task's own in- and out-port patterns, such as
 `{"plt*.h5": {"device": "cuda", "path": "pinned", "ipc": true}}`. The launcher sets it only for tasks with a port whose
@@ -27,7 +27,7 @@ class PortDevice:
 
     device: str = "host"
     """``host``, ``pinned``, ``cuda`` (the first GPU that the process sees) or ``cuda:k``, counted among the GPUs that
-    the process sees. The launcher has decided what ``auto`` is; a process that is told ``auto`` decides by itself."""
+    the process sees. The launcher has decided what ``auto`` is; a process that gets ``auto`` decides by itself."""
     path: DevicePath = "host"
     """The path that all channels of the port can take: ``ipc`` only if each of them does, and ``pinned`` if any needs
     the host while another is ``ipc``."""
@@ -41,7 +41,7 @@ HOST = PortDevice()
 
 
 def joined(device: str, paths: Iterable[DevicePath]) -> PortDevice:
-    """What a port on `device` is told, from the paths of its channels; without channels, its path is the host's."""
+    """The port on `device`, from the paths of its channels; without channels, its path is the host's."""
     found = set(paths)
     if found == {"ipc"}:
         return PortDevice(device, "ipc", ipc=True)
@@ -71,8 +71,8 @@ def loads(text: str) -> dict[str, PortDevice]:
         ) from error
 
 
-def told(environment: Mapping[str, str] | None = None) -> dict[str, PortDevice]:
-    """What this process is told of its task's ports, by pattern; ports that are not named are `HOST`.
+def configured(environment: Mapping[str, str] | None = None) -> dict[str, PortDevice]:
+    """How this process's ports are configured, by pattern; ports that are not named are `HOST`.
 
     Raises:
         ValueError: the variable was set by something else than the launcher.

@@ -317,7 +317,7 @@ int Arenas::open(int slot, bool writable) const {
     return raw::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
 }
 
-bool Arenas::on_disk(int slot) const { return board_.port(board_.source(board_.slot(slot).source).port).habits.mode == Mode::file; }
+bool Arenas::on_disk(int slot) const { return board_.port(board_.source(board_.slot(slot).source).port).keys.mode == Mode::file; }
 
 uint64_t Arenas::room(int slot) const { return on_disk(slot) ? kRoomOnDisk : board_.head().reserve; }
 
@@ -467,7 +467,7 @@ int Arenas::find(const void* address, Mapping* out) {
 void Arenas::account(SlotRecord& slot, uint64_t bytes) {
     PortRecord& port = board_.port(board_.source(slot.source).port);
     BoardRecord& head = board_.head();
-    if (port.habits.mode == Mode::file) {
+    if (port.keys.mode == Mode::file) {
         slot.accounted = bytes;
         return;
     }
@@ -535,7 +535,7 @@ void Arenas::note_peak() {
     for (const SlotRecord& slot : slots_of(board_)) {
         if (head.reserving == 0) break;
         const uint64_t reserved = slot.reserved.load();
-        if (slot.accounted > reserved && board_.port(board_.source(slot.source).port).habits.mode != Mode::file)
+        if (slot.accounted > reserved && board_.port(board_.source(slot.source).port).keys.mode != Mode::file)
             taken -= slot.accounted - reserved;
     }
     if (taken > head.memory_peak) head.memory_peak = taken;

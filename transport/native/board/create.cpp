@@ -43,33 +43,33 @@ private:
 
 // What the launcher tells of a run.
 struct Run {
-    explicit Run(const told::Arrays& run)
+    explicit Run(const plan::Arrays& run)
         : tasks(run.tasks, run.tasks_length), ports(run.ports, run.ports_length), channels(run.channels, run.channels_length),
-          begins(run.begins, run.begins_length), rests(run.rests, run.rests_length), log_file(run.log_file), trace_file(run.trace_file),
+          begins(run.begins, run.begins_length), first_steps(run.first_steps, run.first_steps_length), log_file(run.log_file), trace_file(run.trace_file),
           trace_at_once(run.trace_at_once != 0) {}
     int nprocs_of(int port) const { return tasks[ports[port].task].nprocs; }
     bool has_rank(int port, int rank) const { return rank >= 0 && rank < nprocs_of(port); }
 
-    const Told<told::BoardTask> tasks;
-    const Told<told::BoardPort> ports;
-    const Told<told::BoardChannel> channels;
-    const Told<told::Begin> begins;
-    const Told<told::Rest> rests;
+    const Told<plan::BoardTask> tasks;
+    const Told<plan::BoardPort> ports;
+    const Told<plan::BoardChannel> channels;
+    const Told<plan::Begin> begins;
+    const Told<plan::FirstStep> first_steps;
     const char* const log_file;
     const char* const trace_file;
     const bool trace_at_once;
 };
 
-bool is_valid(const Run& run, const told::BoardPort& port) {
-    if (!run.tasks.has(port.task) || strlen(port.pattern) >= kNameMax || strlen(port.stands) >= kNameMax) return false;
-    return port.habits.publish_count >= 1 && port.habits.opens_per_step >= 1 && (!port.stands[0] || port.direction == Direction::in);
+bool is_valid(const Run& run, const plan::BoardPort& port) {
+    if (!run.tasks.has(port.task) || strlen(port.pattern) >= kNameMax || strlen(port.alias) >= kNameMax) return false;
+    return port.keys.publish_count >= 1 && port.keys.opens_per_step >= 1 && (!port.alias[0] || port.direction == Direction::in);
 }
 
-bool is_valid(const Run& run, const told::BoardChannel& channel) {
+bool is_valid(const Run& run, const plan::BoardChannel& channel) {
     if (!run.ports.has(channel.outport) || !run.ports.has(channel.inport)) return false;
     if (run.ports[channel.outport].direction != Direction::out || run.ports[channel.inport].direction != Direction::in) return false;
     if (channel.every < 1 || channel.offset >= channel.every || channel.queue < 1 || channel.queue > kLongestQueue) return false;
-    return channel.readers >= 1 && channel.readers <= run.nprocs_of(channel.inport) && run.ports[channel.inport].habits.reorder <= kLongestQueue;
+    return channel.readers >= 1 && channel.readers <= run.nprocs_of(channel.inport) && run.ports[channel.inport].keys.reorder <= kLongestQueue;
 }
 
 bool is_valid(const Run& run) {
@@ -81,8 +81,8 @@ bool is_valid(const Run& run) {
     if (!all(run.ports) || !all(run.channels)) return false;
     for (const auto& begin : run.begins)
         if (!run.ports.has(begin.port) || !run.has_rank(begin.port, begin.rank) || run.ports[begin.port].direction != Direction::out) return false;
-    for (const auto& rest : run.rests)
-        if (!run.channels.has(rest.channel) || !run.has_rank(run.channels[rest.channel].outport, rest.rank) || rest.offered > UINT32_MAX) return false;
+    for (const auto& first : run.first_steps)
+        if (!run.channels.has(first.channel) || !run.has_rank(run.channels[first.channel].outport, first.rank) || first.offered > UINT32_MAX) return false;
     return strlen(run.log_file) < sizeof(BoardRecord::log_file) && strlen(run.trace_file) < sizeof(BoardRecord::trace_file);
 }
 
@@ -132,7 +132,7 @@ public:
             links_ += static_cast<int>(port.links.size());
             if (run_.ports[p].direction == Direction::in) continue;
             const int nprocs = run_.nprocs_of(p);
-            port.each = port.longest + kSpareSlots + (rests(run_.ports[p].habits) ? kRestingSlots : 0);
+            port.each = port.longest + kSpareSlots + (rests(run_.ports[p].keys) ? kRestingSlots : 0);
             port.slots = uint64_t{port.each} * static_cast<uint64_t>(nprocs);
             sources_ += nprocs;
             slots_ += port.slots;
@@ -195,7 +195,7 @@ private:
     void count_links() {
         for (int c = 0; c < run_.channels.size(); ++c) {
             const auto& channel = run_.channels[c];
-            const Habits& reader = run_.ports[channel.inport].habits;
+            const AccessKeys& reader = run_.ports[channel.inport].keys;
             PortShape& out = shape(channel.outport);
             out.links.push_back(c);
             shape(channel.inport).links.push_back(c);
@@ -209,12 +209,12 @@ private:
     void count_beside() {
         std::map<uint32_t, int32_t> from_host;  // ports whose steps come from there
         for (int p = 0; p < run_.ports.size(); ++p) {
-            int32_t& known = from_host[run_.ports[p].habits.far_host];
+            int32_t& known = from_host[run_.ports[p].keys.far_host];
             shape(p).place_beside = known;
             known += run_.ports[p].direction == Direction::out;
         }
         for (int p = 0; p < run_.ports.size(); ++p)
-            if (const uint32_t host = run_.ports[p].habits.far_host) shape(p).beside = static_cast<uint64_t>(from_host[host]);
+            if (const uint32_t host = run_.ports[p].keys.far_host) shape(p).beside = static_cast<uint64_t>(from_host[host]);
     }
 
     static void lay_out_inport(Layouter& out, PortShape& port, uint64_t ranks) {
@@ -304,7 +304,7 @@ private:
         port.task = from.task;
         port.direction = from.direction;
         port.cap = from.cap_bytes;
-        port.habits = from.habits;
+        port.keys = from.keys;
         fill_names(from, port);
         fill_links(shape(index), port);
         const PortShape& at = shape(index);
@@ -318,15 +318,15 @@ private:
         port.latest = at.latest;
     }
 
-    static void fill_names(const told::BoardPort& from, PortRecord& port) {
+    static void fill_names(const plan::BoardPort& from, PortRecord& port) {
         strcpy(port.pattern, from.pattern);
-        strcpy(port.stands, from.stands);
+        strcpy(port.alias, from.alias);
         port.components = static_cast<uint32_t>(compared_components(port.pattern));
-        port.stands_components = static_cast<uint32_t>(compared_components(port.stands));
+        port.alias_components = static_cast<uint32_t>(compared_components(port.alias));
         // (The name of a folder is that of one step.)
-        port.fixed = from.stands[0] || (!has_wildcard(port.pattern) && !from.habits.is_set);
-        if (from.stands[0]) port.stand_in = StandIn::given;
-        else if (from.may_stand && !port.fixed) port.stand_in = StandIn::undecided;
+        port.fixed = from.alias[0] || (!has_wildcard(port.pattern) && !from.keys.is_set);
+        if (from.alias[0]) port.alias_state = AliasState::given;
+        else if (from.may_have_alias && !port.fixed) port.alias_state = AliasState::undecided;
     }
 
     void fill_links(const PortShape& shape, PortRecord& port) {
@@ -354,7 +354,7 @@ private:
         port.first_source = next_source_;
         port.sources = run_.nprocs_of(outport);
         const bool lists_series = std::any_of(at.links.begin(), at.links.end(), [this](int c) {
-            return run_.ports[run_.channels[c].inport].habits.listing == Lists::end;
+            return run_.ports[run_.channels[c].inport].keys.listing == Lists::end;
         });
         uint64_t on = at.on, had = at.had, before = at.before;
         for (int r = 0; r < port.sources; ++r, ++next_source_) {
@@ -383,12 +383,12 @@ private:
             SourceRecord& source = this->source(begin.port, begin.rank);
             source.first_sequence = source.next_sequence = begin.sequence;
         }
-        for (const auto& rest : run_.rests) {
-            const ChannelRecord& channel = this->channel(rest.channel);
-            const uint64_t next = source(channel.outport, rest.rank).next_sequence;
-            table<uint64_t>(channel.firsts)[rest.rank] = rest.first;
+        for (const auto& first : run_.first_steps) {
+            const ChannelRecord& channel = this->channel(first.channel);
+            const uint64_t next = source(channel.outport, first.rank).next_sequence;
+            table<uint64_t>(channel.firsts)[first.rank] = first.first;
             // As if the step before the next one had been counted last (see queue::offered).
-            table<uint64_t>(channel.offered)[rest.rank] = (next & UINT32_MAX) << 32 | rest.offered;
+            table<uint64_t>(channel.offered)[first.rank] = (next & UINT32_MAX) << 32 | first.offered;
         }
     }
 
@@ -427,7 +427,7 @@ int map_new(const char* path, uint64_t size, void** base) {
 
 }  // namespace
 
-int create_board(const char* folder, const told::Arrays& arrays) {
+int create_board(const char* folder, const plan::Arrays& arrays) {
     const Run run(arrays);
     if (!is_valid(run)) return EINVAL;
     Maker maker(run);

@@ -47,15 +47,15 @@ enum class WaitKind : uint32_t {
 };
 
 // Do closed files of such a port wait before they are published?
-inline bool rests(const Habits& habits) {
-    return habits.publish == Publish::next || habits.is_set || (habits.publish == Publish::close && habits.publish_count > 1);
+inline bool rests(const AccessKeys& keys) {
+    return keys.publish == Publish::next || keys.is_set || (keys.publish == Publish::close && keys.publish_count > 1);
 }
 
 // Is a file of such a port a step when its program closes it, and as it is then?
-inline bool publishes_at_once(const Habits& habits) { return habits.publish == Publish::close && !rests(habits); }
+inline bool publishes_at_once(const AccessKeys& keys) { return keys.publish == Publish::close && !rests(keys); }
 
 // Are files of such a port published while they are written, as copies?
-inline bool takes_snapshots(const Habits& habits) { return habits.publish == Publish::flush || habits.publish == Publish::write; }
+inline bool takes_snapshots(const AccessKeys& keys) { return keys.publish == Publish::flush || keys.publish == Publish::write; }
 
 // Names that differ in one number, which grows by the same step from each to the next.
 struct NameRange {
@@ -124,7 +124,7 @@ struct Vain {
 };
 
 // The last open or look of a rank that failed since no step of the name will come.
-struct VainOpen {
+struct FailedOpen {
     std::atomic<Sought> sought;
     std::atomic<WentOn> went_on;
     int32_t port;
@@ -164,7 +164,7 @@ struct WaitRecord {
     int32_t pid;
     int32_t thread;
     int32_t port;
-    uint32_t in_vain;  // programs on other hosts, too, wait for each other (see waiting/circle.hpp)
+    uint32_t found_nothing;  // programs on other hosts, too, wait for each other (see waiting/circle.hpp)
     int64_t since;     // ns, monotonic
     char name[kNameMax];
 };
@@ -179,7 +179,7 @@ struct RankRecord {
     std::atomic<int64_t> among_since;  // ns, monotonic
     uint32_t came[kCame];  // processes of the rank that have opened steps or looked at them, since its task's last start; 0: none
     Vain vain;
-    VainOpen vain_open;
+    FailedOpen failed_open;
     uint32_t more_members;  // than there is room for
     Member members[kMembers];
     uint32_t leaving;      // the process in which the rank's program is in MPI_Finalize; kNobody: no process of the rank is left; 0: neither
@@ -207,7 +207,7 @@ inline const WaitRecord* waits_for(const RankRecord& rank, WaitFor what) {
     return nullptr;
 }
 
-// How far a rank is with what the first open of an in-port is answered with (see Habits::first).
+// How far a rank is with what the first open of an in-port is answered with (see AccessKeys::first).
 struct FirstOpens {
     uint32_t opened;       // opens answered so
     uint32_t since_start;  // of these, since the task's last start
@@ -254,19 +254,19 @@ struct PortRecord {
     uint32_t components;   // of the pattern
     std::atomic<uint32_t> touched;  // a program opened or created a matching name
     char pattern[kNameMax];           // of its files' names, as their producers say them
-    std::atomic<StandIn> stand_in;    // in
-    uint32_t stands_components;       // of the name that stands in, or would have:
-    char stands[kNameMax];
+    std::atomic<AliasState> alias_state;    // in
+    uint32_t alias_components;       // of the name that stands in, or would have:
+    char alias[kNameMax];
     NameSet shapes;                   // in, unless fixed: names published for it, see shape_of
     NameSet left;                     // in, undecided: which files on disk an earlier run has left, see left_by_run
-    NameSet had;                      // in, unless read in order: names that the task has read (see queue/vain_opens.cpp)
+    NameSet had;                      // in, unless read in order: names that the task has read (see queue/failed_opens.cpp)
     uint32_t most_opens;              // in, unless read in order: of one step by one rank
     NameSet folders;                  // where its producers, or an out-port's task, have begun files, each above the pattern's own folders
     NameSet made_folders;             // in: folders that their programs have made in this run: files may be begun there yet
     std::atomic<uint32_t> logged;     // what the log says of it and need not say again: a set of Once
     std::atomic<uint32_t> begun;      // out: files that its programs have begun
     char begun_in[kNameMax];          // out: the folder that they have come to last
-    Habits habits;
+    AccessKeys keys;
     int32_t beside;        // out, of a relay: its number among the ports whose steps come from the same host
     char asked_at[kAddressMax];       // out, of a relay: where its producers' host answers questions about folders; empty: it does not
     uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
@@ -306,9 +306,9 @@ struct PortRecord {
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> by_turns;  // in: its program shares the steps among processes of a rank, and knows which has which
     std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
-    uint32_t in_vain;      // in: opens and looks that found nothing while the task had had no step, and
+    uint32_t found_nothing;      // in: opens and looks that found nothing while the task had had no step, and
     uint32_t only_looks;   // whether all of them were looks
-    char vain_name[kNameMax];  // ... of which the last was for this name, or the first one that `first` answered
+    char missing_name[kNameMax];  // ... of which the last was for this name, or the first one that `first` answered
     uint32_t not_found;    // in: objects of its steps that its programs opened by their paths and that were not there, and
     uint32_t not_found_printed;     // those for which HDF5 printed an error
     char not_found_path[kNameMax];  // the path of the last of those, or of the last of all
@@ -320,13 +320,13 @@ struct PortRecord {
 };
 
 // Is there a name that stands for the next step, and not for a producer's file?
-inline bool stands_in(const PortRecord& port) {
-    const StandIn how = port.stand_in.load(std::memory_order_acquire);
-    return how == StandIn::given || how == StandIn::found;
+inline bool has_alias(const PortRecord& port) {
+    const AliasState how = port.alias_state.load(std::memory_order_acquire);
+    return how == AliasState::given || how == AliasState::found;
 }
 
 // Does each open of the in-port lead to the next step, in the order of its log?
-inline bool in_order(const PortRecord& port) { return port.fixed || stands_in(port); }
+inline bool in_order(const PortRecord& port) { return port.fixed || has_alias(port); }
 
 // One entry of the order in which an in-port with a fixed name hands out steps, the same for all ranks.
 struct Delivery {

@@ -58,10 +58,10 @@ void after_write(hid_t dataset, const void* caller) {
     if (!get_file_name || !get_object_name || !flush_file || get_file_name(dataset, name, sizeof(name)) <= 0) return;
     if (!match_name(name, &match) || match.outport < 0) return;
     const Process& p = process();
-    const Habits& habits = p.board.port(match.outport).habits;
-    if (habits.publish != Publish::write) return;
-    if (habits.publish_dset[0] && get_object_name(dataset, path, sizeof(path)) <= 0) return;
-    if (!is_counted(habits.publish_dset, path) || !count_write(match.name, habits.publish_count)) return;
+    const AccessKeys& keys = p.board.port(match.outport).keys;
+    if (keys.publish != Publish::write) return;
+    if (keys.publish_dset[0] && get_object_name(dataset, path, sizeof(path)) <= 0) return;
+    if (!is_counted(keys.publish_dset, path) || !count_write(match.name, keys.publish_count)) return;
     FlushCall by_layer(Flushing::by_layer);
     FlushUnderWay under_way(p, match.outport);
     if (flush_file(dataset, kLocal) < 0)

@@ -235,7 +235,7 @@ int File::begin() {
 int File::on_disk(const Abi& mpi, Handle comm, const Match& match, int amode, bool* disk) {
     *disk = false;
     if (match.inport < 0 || (match.outport >= 0 && (amode & mode_rdonly) == 0)) return 0;
-    if (process().board.port(match.inport).habits.first != First::file) return 0;
+    if (process().board.port(match.inport).keys.first != First::file) return 0;
     const Handle task_comm = world_comm(comm);
     int ranks = 1, rank = 0;
     int rc = mpi.Comm_size(task_comm, &ranks);
@@ -270,8 +270,8 @@ int File::sync() {
     const Flushing what = from_hdf5_ ? FlushCall::what() : Flushing::by_program;
     const bool writable = (amode_ & mode_rdonly) == 0;
     const bool flushes = writable && from_hdf5_ && what != Flushing::no;
-    const Habits* habits = writable ? habits_of(step_) : nullptr;
-    if (habits == nullptr || !takes_snapshots(*habits) || !publishes(step_, what)) {
+    const AccessKeys* keys = writable ? keys_of(step_) : nullptr;
+    if (keys == nullptr || !takes_snapshots(*keys) || !publishes(step_, what)) {
         if (flushes) left_open::note_flushed(step_);
         return 0;
     }

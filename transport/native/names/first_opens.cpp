@@ -27,22 +27,22 @@ First answer_first(const Process& p, int inport, const char* name, bool opens) {
         ++firsts.since_start;
         port.touched = 1;
     } else if (firsts.asked != now) {
-        firsts.opened = port.habits.opens_per_step;
+        firsts.opened = port.keys.opens_per_step;
         return First::wait;
     }
-    if (port.steps == 0) strcpy(port.vain_name, name);
-    return port.habits.first;
+    if (port.steps == 0) strcpy(port.missing_name, name);
+    return port.keys.first;
 }
 
 bool before_first(const Process& p, int inport) {
     const PortRecord& port = p.board.port(inport);
-    return port.habits.first != First::wait && p.board.first_opens(port, p.context.rank).opened < port.habits.opens_per_step;
+    return port.keys.first != First::wait && p.board.first_opens(port, p.context.rank).opened < port.keys.opens_per_step;
 }
 
 bool answered_by_disk(const Match& match, bool opens) {
     if (match.inport < 0) return false;
     const Process& p = process();
-    if (p.board.port(match.inport).habits.first != First::file) return false;
+    if (p.board.port(match.inport).keys.first != First::file) return false;
     Board::Lock lock(p.board);
     return answer_first(p, match.inport, match.name, opens) == First::file;
 }

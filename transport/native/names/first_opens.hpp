@@ -1,4 +1,4 @@
-// What the first open of an in-port by a rank is answered with, so that a cycle of tasks can begin (see Habits::first).
+// What the first open of an in-port by a rank is answered with, so that a cycle of tasks can begin (see AccessKeys::first).
 #pragma once
 
 #include "board/process.hpp"

@@ -10,7 +10,7 @@
 #include "names/places.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {
@@ -77,7 +77,7 @@ bool await(Process& p, int inport, const char* name, Board::Lock& lock) {
         lock.release();
         const bool there = !identify(name).none();
         lock.acquire();
-        if (there || over || wait.is_in_vain(lock) || wait.nap(lock, pause.length) != 0) return there;
+        if (there || over || wait.has_found_nothing(lock) || wait.nap(lock, pause.length) != 0) return there;
     }
 }
 
@@ -115,7 +115,7 @@ bool await_folder(const char* name) {
         Board::Lock lock(p.board);
         if (awaits_folders(p, inport, Purpose::look)) {
             there = await(p, inport, clean, lock);
-            if (!there) note_vain(p.board, inport, p.context.rank, clean);
+            if (!there) note_failed(p.board, inport, p.context.rank, clean);
         }
     }
     errno = saved;

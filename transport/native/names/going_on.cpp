@@ -33,12 +33,12 @@ bool is_nobodys(const char* name) {
 queue::Asker asker() { return {getpid(), getppid(), began.load(std::memory_order_relaxed)}; }
 
 void note_went_on(const Process& p, WentOn how, const char* to) {
-    if (queue::may_go_on(p.me().vain_open)) queue::note_went_on(p.board, p.rank_index, asker(), how, to);
+    if (queue::may_go_on(p.me().failed_open)) queue::note_went_on(p.board, p.rank_index, asker(), how, to);
 }
 
 void note_written(const char* name) {
     const Process& p = process();
-    if (!p.context.active || !queue::may_go_on(p.me().vain_open) || !name || is_nobodys(name)) return;
+    if (!p.context.active || !queue::may_go_on(p.me().failed_open) || !name || is_nobodys(name)) return;
     const int saved = errno;
     {
         Board::Lock lock(p.board);
@@ -51,7 +51,7 @@ bool met_end() {
     const Process& p = process();
     if (!p.context.active) return false;
     Board::Lock lock(p.board);
-    const VainOpen* const last = queue::last_vain_open(p.board, p.context.task);
+    const FailedOpen* const last = queue::last_failed_open(p.board, p.context.task);
     return last && queue::ends_loop(*last) && last->went_on == WentOn::no;
 }
 

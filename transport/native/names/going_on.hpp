@@ -1,8 +1,8 @@
-// Whether a program goes on after it has asked in vain for a step (queue/vain_opens.hpp).
+// Whether a program goes on after it has asked in vain for a step (queue/failed_opens.hpp).
 #pragma once
 
 #include "board/process.hpp"
-#include "queue/vain_opens.hpp"
+#include "queue/failed_opens.hpp"
 
 namespace wilkins {
 

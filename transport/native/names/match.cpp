@@ -14,7 +14,7 @@
 #include "names/spelling.hpp"
 #include "names/unmatched_names.hpp"
 #include "queue/parts.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 
 namespace wilkins {
 
@@ -51,7 +51,7 @@ void explain_elsewhere(const Process& p, int index, const char* name) {
 // A file that the task itself makes is its own, whatever it is called, but for a step's own file. Returns whether it is.
 bool makes_own(Process& p, int index, const char* name, bool* made) {
     const int saved = errno;
-    bool is_step = p.board.port(index).habits.mode == Mode::file && raw::access(name) == 0 && holds(p, index, name, false);
+    bool is_step = p.board.port(index).keys.mode == Mode::file && raw::access(name) == 0 && holds(p, index, name, false);
     errno = saved;
     if (is_step) {
         Board::Lock lock(p.board);
@@ -110,7 +110,7 @@ bool find_ports(const Process& p, bool of_sets, Match* match) {
     match->outport = match->inport = -1;
     match->made = false;
     for (const PortRecord& port : ports_of(p)) {
-        if ((port.habits.is_set != 0) != of_sets) continue;
+        if ((port.keys.is_set != 0) != of_sets) continue;
         int& side = port.direction == Direction::out ? match->outport : match->inport;
         if (side < 0 && names_step(port, match->name)) side = p.board.index(port);
     }
@@ -121,7 +121,7 @@ bool is_set(const Process& p, const char* name, bool of_files) {
     for (const PortRecord& port : ports_of(p)) {
         FolderName same;
         strcpy(same, name);
-        if (port.habits.is_set && sets::is_list(port) == of_files && names_step(port, same)) return true;
+        if (port.keys.is_set && sets::is_list(port) == of_files && names_step(port, same)) return true;
     }
     return false;
 }

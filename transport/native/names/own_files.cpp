@@ -49,7 +49,7 @@ namespace {
 int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
     if (!p.context.active || !name || !name[0] || passing_through() || !could_match(name) || !normalise(name, clean, sizeof(clean))) return -1;
     for (const PortRecord& port : ports_of(p, Direction::in))
-        if (!port.habits.is_set && is_match(port, clean)) return p.board.index(port);
+        if (!port.keys.is_set && is_match(port, clean)) return p.board.index(port);
     return -1;
 }
 

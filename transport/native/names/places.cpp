@@ -18,7 +18,7 @@
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {
@@ -193,7 +193,7 @@ bool comes_to_hold(Process& p, int index, const char* name, const char* folder, 
             return true;
         }
         if (there || (!may && elsewhere == Held::no)) return holds_below(p, index, folders) == Held::yes;
-        if (wait.is_in_vain(lock) || wait.nap(lock, pause.length) != 0) return false;
+        if (wait.has_found_nothing(lock) || wait.nap(lock, pause.length) != 0) return false;
     }
     return true;
 }
@@ -221,7 +221,7 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose)
     if (held != Held::yes && inport.direction == Direction::in && was_told(p, index, name)) return true;
     Wait wait(p, WaitFor::data, index, folder);
     while (held == Held::not_yet && waits && queue::may_read(p.board, index, p.context.rank) && !before_first(p, index)) {
-        if (wait.is_in_vain(lock) || wait.nap(lock) != 0) break;
+        if (wait.has_found_nothing(lock) || wait.nap(lock) != 0) break;
         held = holds_below(p, index, where);
         waited = true;
     }
@@ -274,8 +274,8 @@ bool awaits_folders(const Process& p, int index, Purpose purpose) {
     const PortRecord& inport = p.board.port(index);
     if (!queue::may_read(p.board, index, p.context.rank) || before_first(p, index)) return false;
     if (purpose == Purpose::read) return true;
-    if (inport.habits.looks != Looks::always && queue::drops_since_first(p.board, inport)) return false;
-    return inport.habits.looks != Looks::now;
+    if (inport.keys.looks != Looks::always && queue::drops_since_first(p.board, inport)) return false;
+    return inport.keys.looks != Looks::now;
 }
 
 void note_moved() { ++moves; }

@@ -34,7 +34,7 @@ void hint_at_look_again(const Process& p, int index, const char* name) {
 
 void note_listing_again(const Process& p, int index) {
     PortRecord& inport = p.board.port(index);
-    if (in_order(inport) || inport.habits.mode != Mode::memory) return;  // the disk has what memory has let go of
+    if (in_order(inport) || inport.keys.mode != Mode::memory) return;  // the disk has what memory has let go of
     const bool short_of_some = queue::count_let_go(p.board, inport) > 0;
     p.board.looked(inport, p.context.rank).listed_after = short_of_some ? p.board.head().opens : 0;
     // Who follows the stream by listings has had one before it has read anything, and has many.

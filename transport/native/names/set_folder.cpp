@@ -185,7 +185,7 @@ bool is_open_here(const Board& board, int slot, uint64_t stamp) {
     RealPath folder;
     contents_of_step(board, slot, stamp, folder);
     const PortRecord& port = board.port(board.source(board.slot(slot).source).port);
-    if (!is_list(port) || !port.habits.on_disk) return is_open_within(folder, [](const char*) { return true; });
+    if (!is_list(port) || !port.keys.on_disk) return is_open_within(folder, [](const char*) { return true; });
     // (There, other files lie beside them.)
     return is_open_within(folder, [&](const char* rest) {
         char step[kNameMax];

@@ -23,7 +23,7 @@ using Texts = std::vector<std::string>;  // what stands for the wildcards of a n
 template <class Visit>
 bool any_name(const PortRecord& port, Visit visit) {
     if (visit(std::string(last_components(port.pattern, 1)))) return true;
-    for (const char* at = port.habits.beside; *at;) {
+    for (const char* at = port.keys.beside; *at;) {
         const size_t length = strcspn(at, "\n");
         if (visit(std::string(at, length))) return true;
         at += length + (at[length] != 0);
@@ -137,7 +137,7 @@ bool any() {
         if (!p.context.active) return false;
         known = Known::none;
         for (const PortRecord& port : ports_of(p))
-            if (port.habits.is_set) known = Known::some;
+            if (port.keys.is_set) known = Known::some;
         ports = known;
     }
     return known == Known::some;

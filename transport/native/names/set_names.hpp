@@ -6,7 +6,7 @@
 
 namespace wilkins::sets {
 
-inline bool is_list(const PortRecord& port) { return port.habits.is_set && port.habits.beside[0]; }
+inline bool is_list(const PortRecord& port) { return port.keys.is_set && port.keys.beside[0]; }
 
 // Could a file of this name, without its folder, be of the list?
 bool is_listed(const PortRecord& port, const char* file);

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/patterns.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 
 namespace wilkins {
 
@@ -87,12 +87,12 @@ void note_unmatched(const Process& p, const char* name) {
     }
 }
 
-void note_in_vain(const Process& p, int inport, const char* name, bool looks) {
+void note_found_nothing(const Process& p, int inport, const char* name, bool looks) {
     PortRecord& port = p.board.port(inport);
     if (port.steps > 0) return;
-    port.only_looks = looks && (port.in_vain == 0 || port.only_looks);
-    ++port.in_vain;
-    strcpy(port.vain_name, name);
+    port.only_looks = looks && (port.found_nothing == 0 || port.only_looks);
+    ++port.found_nothing;
+    strcpy(port.missing_name, name);
 }
 
 void note_not_found(const Process& p, int inport, const char* file, const char* path, bool printed) {

@@ -11,7 +11,7 @@ void note_unmatched(const Process& process, const char* name);
 
 // The rank has opened the in-port's name, or looked at it, and nothing is there. Counts as long as its task has had no step of the port.
 // Call with the board's lock held.
-void note_in_vain(const Process& process, int inport, const char* name, bool looks);
+void note_found_nothing(const Process& process, int inport, const char* name, bool looks);
 
 // The rank has opened an object of a step of the in-port by a path at which there is none. `printed`: HDF5 has printed an error.
 void note_not_found(const Process& process, int inport, const char* file, const char* path, bool printed);

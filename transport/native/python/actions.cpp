@@ -4,7 +4,7 @@
 #include "hdf5/hdf5.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 #include "steps/actions.hpp"
 #include "steps/snapshot.hpp"
 #include "steps/step_file.hpp"

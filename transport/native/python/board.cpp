@@ -21,8 +21,8 @@
 #include "queue/answers.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
-#include "queue/stand_in.hpp"
-#include "queue/vain_opens.hpp"
+#include "queue/alias.hpp"
+#include "queue/failed_opens.hpp"
 #include "steps/closing.hpp"
 #include "steps/inherited.hpp"
 #include "steps/left_open.hpp"
@@ -77,7 +77,7 @@ private:
 // of the tables that the library was built with (see plan_table.py, report_table.py).
 WILKINS_API(unsigned, wilkins_tables()) { return kPlanTable ^ kReportTable; } WILKINS_OR(0)
 
-WILKINS_API(int, wilkins_board_create(const char* folder, const told::Arrays* run)) {
+WILKINS_API(int, wilkins_board_create(const char* folder, const plan::Arrays* run)) {
     return create_board(folder, *run);
 } WILKINS_OR(errno)
 
@@ -137,13 +137,13 @@ WILKINS_API(int64_t, wilkins_still_ns(const Watched* board)) { return now_ns() -
 
 // Is there a rank that has looked in vain since its last step, or opened in vain what no loop asks for, or a task that has used names that match
 // no port?
-WILKINS_API(int, wilkins_asks_in_vain(const Watched* board)) {
+WILKINS_API(int, wilkins_has_polls(const Watched* board)) {
     const Briefly lock(*board);
     if (!lock) return 1;
     for (const RankRecord& rank : ranks_of(*board))
         if (rank.vain.looks > 0 && rank.vain.files == rank.files) return 1;
     for (const RankRecord& rank : ranks_of(*board))
-        if (const VainOpen& open = rank.vain_open; queue::may_go_on(open) && !queue::ends_loop(open)) return 1;
+        if (const FailedOpen& open = rank.failed_open; queue::may_go_on(open) && !queue::ends_loop(open)) return 1;
     for (int t = 0; t < board->head().tasks; ++t)
         for (int k = 0; k < kUnmatchedNames; ++k)
             if (board->unmatched_names(t)[k].whole.load(std::memory_order_acquire)) return 1;
@@ -275,9 +275,9 @@ WILKINS_API(int, wilkins_port_touched(const Watched* board, int port)) {
     return board->port(port).touched.load() != 0;
 } WILKINS_OR(0)
 
-WILKINS_API(size_t, wilkins_vain_open(const Watched* board, int task, char* text, size_t room)) {
+WILKINS_API(size_t, wilkins_failed_open(const Watched* board, int task, char* text, size_t room)) {
     const Briefly lock(*board);
-    return hand_out(as_json(lock ? vain_open(*board, task) : std::nullopt), text, room);
+    return hand_out(as_json(lock ? failed_open(*board, task) : std::nullopt), text, room);
 } WILKINS_OR(kNoText)
 
 WILKINS_API(int, wilkins_task_met_failure(const Watched* board, int task)) {

@@ -4,7 +4,7 @@
 
 #include "board/border.hpp"
 #include "queue/queue.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 #include "steps/handles.hpp"
 #include "steps/open_files.hpp"
 #include "store/led_step.hpp"

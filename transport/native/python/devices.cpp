@@ -50,7 +50,7 @@ WILKINS_API(int, wilkins_device_readers(const char* name)) {
     if (!match_name(name, &match) || match.outport < 0) return 0;
     const Board& board = process().board;
     const PortRecord& port = board.port(match.outport);
-    if (port.habits.publish != Publish::close || port.habits.publish_count != 1 || port.habits.mode != Mode::memory) return 0;
+    if (port.keys.publish != Publish::close || port.keys.publish_count != 1 || port.keys.mode != Mode::memory) return 0;
     int readers = 0;
     Board::Lock lock(board);
     for (const ChannelRecord& channel : channels_of(board, port)) readers += channel.readers;

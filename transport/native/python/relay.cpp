@@ -231,7 +231,7 @@ KeptElsewhere& kept() {
 // What the next step is to bring along: what was read of the last one of which that is known.
 std::vector<homes::Range> wanted() {
     const Process& p = process();
-    const bool lends = p.board.port(p.first_port).habits.mode == Mode::memory && kept().count() < kMostLent;
+    const bool lends = p.board.port(p.first_port).keys.mode == Mode::memory && kept().count() < kMostLent;
     return lends ? lent::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
 }
 

@@ -9,8 +9,8 @@
 #include "board/ranges.hpp"
 #include "events.hpp"
 #include "python/json.hpp"
-#include "queue/stand_in.hpp"
-#include "queue/vain_opens.hpp"
+#include "queue/alias.hpp"
+#include "queue/failed_opens.hpp"
 #include "waiting/members.hpp"
 #include "waiting/stuck.hpp"
 #include "waiting/survey.hpp"
@@ -47,7 +47,7 @@ facts::TaskFacts task_facts(const Board& board, Survey& survey, int index, int64
     task.state = record.state;
     task.starts = record.starts;
     task.met_failure = record.met_failure != 0;
-    task.vain_open = vain_open(board, index);
+    task.failed_open = failed_open(board, index);
     for (int k = 0; k < kUnmatchedNames; ++k)
         if (const UnmatchedName& place = board.unmatched_names(index)[k]; place.whole.load(std::memory_order_acquire)) task.unmatched_names.push_back({place.name, place.uses});
     for (RankRecord& rank : ranks_of(board, record)) {
@@ -95,14 +95,14 @@ facts::PortFacts port_facts(const Board& board, const PortRecord& record) {
     port.unseen = record.unseen;
     port.touched = record.touched != 0;
     port.shown_a_part = record.listed_to > 0 && !record.listed_whole;
-    port.waits_first = record.habits.first == First::wait;
-    port.waits_looks = record.habits.looks == Looks::wait;
-    port.stand_in = record.stand_in;
-    port.stands = record.stands;
-    port.in_vain = record.in_vain;
+    port.waits_first = record.keys.first == First::wait;
+    port.waits_looks = record.keys.looks == Looks::wait;
+    port.alias_state = record.alias_state;
+    port.alias = record.alias;
+    port.found_nothing = record.found_nothing;
     port.again = record.again != 0;
     port.only_looks = record.only_looks != 0;
-    port.asked = record.vain_name;
+    port.asked = record.missing_name;
     port.begun_in = record.begun_in;
     port.lost_changes = is_logged(record, Once::lost_changes);
     port.not_found = record.not_found;
@@ -154,10 +154,10 @@ facts::Report take_facts(const Board& board, bool threads) {
 
 }  // namespace
 
-std::optional<facts::VainOpen> vain_open(const Board& board, int task) {
-    const VainOpen* const open = queue::last_vain_open(board, task);
+std::optional<facts::FailedOpen> failed_open(const Board& board, int task) {
+    const FailedOpen* const open = queue::last_failed_open(board, task);
     if (!open) return std::nullopt;
-    return facts::VainOpen{open->port, open->name, open->sought.load(), open->steps, open->opens, open->process, open->went_on.load(), open->then};
+    return facts::FailedOpen{open->port, open->name, open->sought.load(), open->steps, open->opens, open->process, open->went_on.load(), open->then};
 }
 
 std::string report(const Board& board, Board::Lock& lock, bool threads) {

@@ -13,6 +13,6 @@ namespace wilkins {
 std::string report(const Board& board, Board::Lock& lock, bool threads);
 
 // What the task has asked for in vain last. Call with the lock held.
-std::optional<facts::VainOpen> vain_open(const Board& board, int task);
+std::optional<facts::FailedOpen> failed_open(const Board& board, int task);
 
 }  // namespace wilkins

@@ -7,7 +7,7 @@
 #include "board/process.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 #include "waiting/wait.hpp"
 
 using namespace wilkins;

@@ -16,7 +16,7 @@ constexpr uint64_t kAgain = 3;  // so many listings in vain are "again and again
 }  // namespace
 
 uint64_t hash_name(const PortRecord& inport, const char* name) {
-    const int components = static_cast<int>(stands_in(inport) ? inport.stands_components : inport.components);
+    const int components = static_cast<int>(has_alias(inport) ? inport.alias_components : inport.components);
     return hash_text(last_components(name, components));
 }
 
@@ -88,7 +88,7 @@ void forget_had(const Board& board, int inport, int reader, const char* name) {
     looked.had_name = 0;
 }
 
-void note_vain(const Board& board, int inport, int reader, const char* name) {
+void note_failed(const Board& board, int inport, int reader, const char* name) {
     RankRecord& rank = board.rank(board.task(board.port(inport).task).first_rank + reader);
     Vain& vain = rank.vain;
     const int64_t now = now_ns();
@@ -112,18 +112,18 @@ bool note_listed(const Board& board, int inport, int reader, uint64_t last) {
         vain.looks = 0;
         return false;
     }
-    note_vain(board, inport, reader, port.pattern);
+    note_failed(board, inport, reader, port.pattern);
     vain.lists = 1;
-    return lists_in_vain(board.rank(board.task(port.task).first_rank + reader));
+    return lists_nothing_new(board.rank(board.task(port.task).first_rank + reader));
 }
 
-bool lists_in_vain(const RankRecord& rank) { return rank.vain.lists && rank.vain.looks >= kAgain && rank.vain.files == rank.files; }
+bool lists_nothing_new(const RankRecord& rank) { return rank.vain.lists && rank.vain.looks >= kAgain && rank.vain.files == rank.files; }
 
 void forget_looks(const Board& board, int index) {
     const TaskRecord& task = board.task(index);
     for (RankRecord& rank : ranks_of(board, task)) {
         rank.vain.looks = rank.vain.shown = 0;
-        rank.vain_open.sought = Sought::nothing;
+        rank.failed_open.sought = Sought::nothing;
         for (uint32_t& process : rank.came) process = 0;
     }
     for (PortRecord& port : ports_of(board, index, Direction::in)) {

@@ -41,14 +41,14 @@ void note_had(const Board& board, int inport, int reader, int slot, const char* 
 void forget_had(const Board& board, int inport, int reader, const char* name);
 
 // The rank was told that the name is not there.
-void note_vain(const Board& board, int inport, int reader, const char* name);
+void note_failed(const Board& board, int inport, int reader, const char* name);
 
 // A listing has shown the rank steps of the in-port, the last of which was published as this one; 0: none. Returns whether it lists
 // again and again, is shown nothing new and reads nothing.
 bool note_listed(const Board& board, int inport, int reader, uint64_t last);
 
 // Has the rank done nothing else of late?
-bool lists_in_vain(const RankRecord& rank);
+bool lists_nothing_new(const RankRecord& rank);
 
 // A program of the task starts, which has asked nothing yet.
 void forget_looks(const Board& board, int task);

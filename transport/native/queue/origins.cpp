@@ -11,21 +11,21 @@ namespace {
 template <class Visit>
 void each_beside(const Board& board, Direction direction, uint32_t far_host, Visit visit) {
     for (const PortRecord& port : ports_of(board))
-        if (port.direction == direction && port.habits.far_host == far_host) visit(port);
+        if (port.direction == direction && port.keys.far_host == far_host) visit(port);
 }
 
 const PortRecord& port_of(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port); }
 
 // Were both steps made on one other host?
 bool from_one_host(const PortRecord& port, const Board& board, const SlotRecord& than) {
-    return than.origin.stamp && port.habits.far_host == port_of(board, than).habits.far_host;
+    return than.origin.stamp && port.keys.far_host == port_of(board, than).keys.far_host;
 }
 
 }  // namespace
 
 std::vector<uint64_t> before(const Board& board, int inport, const SlotRecord& step) {
     std::vector<uint64_t> found;
-    each_beside(board, Direction::in, board.port(inport).habits.far_host, [&](const PortRecord& port) {
+    each_beside(board, Direction::in, board.port(inport).keys.far_host, [&](const PortRecord& port) {
         uint64_t newest = 0;
         for (const ChannelRecord& channel : channels_of(board, port))
             for (const SlotRecord& slot : steps_of(board, channel))
@@ -37,7 +37,7 @@ std::vector<uint64_t> before(const Board& board, int inport, const SlotRecord& s
 
 bool note_origin(const Board& board, SlotRecord& step, uint64_t stamp, const std::vector<uint64_t>& before) {
     size_t ports = 0;
-    each_beside(board, Direction::out, port_of(board, step).habits.far_host, [&](const PortRecord&) { ++ports; });
+    each_beside(board, Direction::out, port_of(board, step).keys.far_host, [&](const PortRecord&) { ++ports; });
     if (before.size() != ports || stamp == 0) return false;
     for (size_t k = 0; k < ports; ++k) board.before(step, static_cast<int>(k)) = before[k];
     step.origin.stamp = stamp;

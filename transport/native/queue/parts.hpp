@@ -7,7 +7,7 @@
 #include "board/ranges.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 
 namespace wilkins::queue {
 
@@ -89,9 +89,9 @@ void each_hold(const Board& board, RankRecord& rank, Visit visit) {
 // The parts that this host has of one out-port: of a task whose ranks are on several hosts, those that are here, and what comes from others.
 template <class Visit>
 void each_part(const Board& board, const PortRecord& out, Visit visit) {
-    if (out.habits.part_of == 0) return visit(out);
+    if (out.keys.part_of == 0) return visit(out);
     for (const PortRecord& part : ports_of(board))
-        if (part.direction == Direction::out && part.habits.part_of == out.habits.part_of) visit(part);
+        if (part.direction == Direction::out && part.keys.part_of == out.keys.part_of) visit(part);
 }
 
 // Has a program of the out-port begun a file?
@@ -113,12 +113,12 @@ bool any_source(const Board& board, const PortRecord& inport, Test test) {
 // Is the task's program started for one step of the in-port, which then is what the port's one name means, however often it is opened? A
 // name that stands in goes on from step to step.
 inline bool for_one_step(const Board& board, const PortRecord& inport) {
-    return board.task(inport.task).one_step && in_order(inport) && !stands_in(inport);
+    return board.task(inport.task).one_step && in_order(inport) && !has_alias(inport);
 }
 
 // Do all steps of the channel stay, since its program waits for the whole series, to list it?
 inline bool kept_to_end(const Board& board, const ChannelRecord& channel) {
-    return board.port(channel.inport).habits.listing == Lists::end && can_produce(board, channel.inport);
+    return board.port(channel.inport).keys.listing == Lists::end && can_produce(board, channel.inport);
 }
 
 // How many steps of the source on the channel fill its queue, and how many some rank is not done with. Of a port that is read in order
@@ -155,7 +155,7 @@ inline bool keeps(const ChannelRecord& channel, uint64_t before) { return before
 // Would the source's next step, of this name, be one of those of which the channel holds only so many?
 inline bool is_for(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
     const PortRecord& inport = board.port(channel.inport);
-    if (inport.habits.listing == Lists::end) return false;  // its program waits for all of them
+    if (inport.keys.listing == Lists::end) return false;  // its program waits for all of them
     if (makes_again(board.source(board.port(channel.outport), source_in_port))) return false;
     if (!keeps(channel, offered(board, channel, source_in_port))) return false;
     return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
@@ -206,7 +206,7 @@ bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, StandsB
             if (!is_done(board, channel, s, r, slot) && !stands_by(channel, r)) return true;
             const Mark& mark = board.mark(channel, s, r);
             if (mark.last != slot.sequence + 1) continue;
-            if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && (mark.keep == kOpensAgain || inport.habits.reads_again)))
+            if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && (mark.keep == kOpensAgain || inport.keys.reads_again)))
                 return true;
         }
     }

@@ -12,7 +12,7 @@
 #include "board/trace.hpp"
 #include "queue/parts.hpp"
 #include "queue/resting.hpp"
-#include "queue/vain_opens.hpp"
+#include "queue/failed_opens.hpp"
 
 namespace wilkins::queue {
 
@@ -83,8 +83,8 @@ bool may_retain(const Board& board, const SourceRecord& source, int kept) {
     if (port.cap && port.used + largest > port.cap) return false;
     if (taken + largest <= kRetained) return true;
     for (const PortRecord& inport : inports_of(board, port)) {
-        const Habits& habits = inport.habits;
-        if (habits.reorder_given && kept < static_cast<int>(habits.reorder)) return true;
+        const AccessKeys& keys = inport.keys;
+        if (keys.reorder_given && kept < static_cast<int>(keys.reorder)) return true;
     }
     return false;
 }
@@ -119,7 +119,7 @@ int take_slot(const Board& board, int source_index, bool pressed) {
 Viewed count_viewed(const Board& board, int port) {
     Viewed found;
     for (const SourceRecord& source : sources_of(board)) {
-        if ((port >= 0 && source.port != port) || board.port(source.port).habits.mode == Mode::file) continue;
+        if ((port >= 0 && source.port != port) || board.port(source.port).keys.mode == Mode::file) continue;
         found.steps += static_cast<int>(source.aside_end - source.aside_first);
         found.bytes += source.aside_bytes;
         for (const SlotRecord& slot : slots_of(board, source)) {
@@ -249,7 +249,7 @@ void settle(const Board& board, int index) {
     const char* const name = last_components(slot.name, static_cast<int>(port.components));
     if (source.judged <= place) {
         const bool known = !slot.keeps_name && past::knows(board, source.names, name);
-        if (takes_snapshots(port.habits) || known) source.rewrites = 1;
+        if (takes_snapshots(port.keys) || known) source.rewrites = 1;
         else if (source.judged > 0) source.renames = 1;
         source.different += !known;
         WILKINS_FAULT_POINT("publish.judged");
@@ -361,7 +361,7 @@ void repair(const Board& board) {
     for (SlotRecord& slot : slots_of(board)) {
         const SourceRecord& source = board.source(slot.source);
         PortRecord& port = board.port(source.port);
-        if (port.habits.mode != Mode::file) {  // those take no shared memory
+        if (port.keys.mode != Mode::file) {  // those take no shared memory
             port.used += slot.accounted;
             head.memory += slot.accounted;
         }

@@ -9,7 +9,7 @@
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/resting.hpp"
-#include "queue/vain_opens.hpp"
+#include "queue/failed_opens.hpp"
 
 namespace wilkins::queue {
 
@@ -287,7 +287,7 @@ Found find(const Board& board, int inport, int reader, const char* name) {
     const Found chosen = find_chosen(board, port, reader, name);
     if (chosen.slot >= 0) return chosen;
     if (!in_order(port)) return find_by_name(board, inport, reader, name);
-    return stands_in(port) && !means(port, name, "") ? find_none(board, port, name) : find_in_order(board, inport, reader);
+    return has_alias(port) && !means(port, name, "") ? find_none(board, port, name) : find_in_order(board, inport, reader);
 }
 
 namespace {
@@ -295,9 +295,9 @@ namespace {
 // Counts one more open of the step that the mark's rank has opened last.
 void count_open(const Board& board, PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
     inport.most_opens = std::max(inport.most_opens, ++mark.opens);
-    const bool first = mark.opened == 1 && inport.habits.opens_per_step == 1;  // nothing has told yet whether several libraries read each
+    const bool first = mark.opened == 1 && inport.keys.opens_per_step == 1;  // nothing has told yet whether several libraries read each
     const bool again = first || !in_order(inport) || for_one_step(board, inport);
-    mark.keep = mark.opens < inport.habits.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
+    mark.keep = mark.opens < inport.keys.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
     board.ring(channel.outport);
 }
 
@@ -449,7 +449,7 @@ bool was_there(const Board& board, const PortRecord& inport, const char* name) {
 
 bool let_go(const Board& board, int index, int reader, const char* name) {
     const PortRecord& inport = board.port(index);
-    if (stands_in(inport) && !means(inport, name, "")) return find_none(board, inport, name).passed;
+    if (has_alias(inport) && !means(inport, name, "")) return find_none(board, inport, name).passed;
     bool any = false;
     for (const ChannelRecord& channel : channels_of(board, inport))
         for (const SourceRecord& source : sources_read(board, channel, reader)) {

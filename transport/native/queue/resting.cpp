@@ -33,11 +33,11 @@ int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_
 constexpr int64_t kLongEmpty = 1'000'000'000;  // ns for which a file without a byte may yet be written
 
 // A file without a byte: its program has only made or cut it, and may be about to write it.
-bool is_empty(const Board& board, const SlotRecord& slot) { return slot.size.load() == 0 && !port_of(board, slot).habits.is_set; }
+bool is_empty(const Board& board, const SlotRecord& slot) { return slot.size.load() == 0 && !port_of(board, slot).keys.is_set; }
 
 // Does it rest for that reason alone?
 bool rests_empty(const Board& board, const SlotRecord& slot) {
-    const bool rests_anyway = rests(port_of(board, slot).habits) || slot.kept_back;
+    const bool rests_anyway = rests(port_of(board, slot).keys) || slot.kept_back;
     return slot.state == SlotState::resting && is_empty(board, slot) && !rests_anyway && !claimed(board, slot);
 }
 
@@ -45,13 +45,13 @@ bool may_pass(const Board& board, const SlotRecord& slot) { return slot.state ==
 
 // Is it a stage's, and over the process that has left it?
 bool is_left(const Board& board, const SlotRecord& slot) {
-    return port_of(board, slot).habits.passes_on && may_pass(board, slot) && board.is_over(slot.writer_process);
+    return port_of(board, slot).keys.passes_on && may_pass(board, slot) && board.is_over(slot.writer_process);
 }
 
 bool abandoned(const Board& board, const SlotRecord& slot) {
     // (What a folder holds, all processes have written that are in it; and what a task passes on is whole without that one.)
-    const Habits& habits = port_of(board, slot).habits;
-    return slot.state == SlotState::resting && !slot.handed_over && !habits.is_set && !habits.passes_on && board.is_over(slot.writer_process);
+    const AccessKeys& keys = port_of(board, slot).keys;
+    return slot.state == SlotState::resting && !slot.handed_over && !keys.is_set && !keys.passes_on && board.is_over(slot.writer_process);
 }
 
 // Calls `visit` with every resting slot of an out-port.
@@ -96,7 +96,7 @@ bool settle_claims(const Board& board, int outport, Discarded discarded) {
 
 void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) {
     SlotRecord& slot = board.slot(index);
-    const Habits& habits = port_of(board, slot).habits;
+    const AccessKeys& keys = port_of(board, slot).keys;
     ++slot.closes;
     WILKINS_FAULT_POINT("rest.counted");
     slot.kept_back = keep_back;
@@ -110,7 +110,7 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
         slot.handed_over = 1;  // it is whole, whatever becomes of the process
         slot.rests_since = now_ns();
     }
-    if (keep_back || empty || habits.publish == Publish::next || habits.is_set || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
+    if (keep_back || empty || keys.publish == Publish::next || keys.is_set || (keys.publish == Publish::close && slot.closes % keys.publish_count != 0)) {
         slot.state = SlotState::resting;
         board.ring(board.source(slot.source).port);
     } else if (slot.snapshots > 0 && slot.digest == digest) {
@@ -189,8 +189,8 @@ int publish_long_empty(const Board& board, int task) {
 void turn_to(const Board& board, int source_index, uint64_t place) {
     const SourceRecord& source = board.source(source_index);
     publish_empty(board, board.port(source.port).task, source.rank, place);
-    const Habits& habits = board.port(source.port).habits;
-    if (habits.publish != Publish::next || habits.passes_on) return;
+    const AccessKeys& keys = board.port(source.port).keys;
+    if (keys.publish != Publish::next || keys.passes_on) return;
     for (int k; (k = oldest_resting(board, source, place, false)) >= 0;) {
         WILKINS_FAULT_POINT("rest.turning");
         publish(board, k);
@@ -253,7 +253,7 @@ void end_resting(const Board& board, int task, bool clean, Discarded discarded) 
             // (Nobody knows what a file is called that is being renamed.)
             const bool whole = clean && !abandoned(board, board.slot(k)) && board.slot(k).claimed_by == 0;
             if (whole && !board.slot(k).kept_back) {
-                if (board.port(source.port).habits.publish == Publish::close && !is_empty(board, board.slot(k))) board.port(source.port).unseen.fetch_add(1);
+                if (board.port(source.port).keys.publish == Publish::close && !is_empty(board, board.slot(k))) board.port(source.port).unseen.fetch_add(1);
                 publish(board, k);
                 continue;
             }

@@ -60,8 +60,8 @@ int settle_on_disk(const StepFile* file) {
 // Ranks on other hosts have bytes of the file: they stay there until readers ask for them, or come now, if others than readers may want them.
 int settle_elsewhere(const StepFile* file) {
     StepFile::State* const state = file->state;
-    const Habits* const habits = habits_of(file);
-    const bool stay = habits->mode == Mode::memory && !rests(*habits) && !takes_snapshots(*habits) && !actions::keeps_back();
+    const AccessKeys* const keys = keys_of(file);
+    const bool stay = keys->mode == Mode::memory && !rests(*keys) && !takes_snapshots(*keys) && !actions::keeps_back();
     const homes::Range all = {0, file->eof()};
     return stay && homes::scatter(state) ? 0 : homes::bring(state, &all, 1);
 }

@@ -120,7 +120,7 @@ StepFile* create(const Match& match, Intent intent, int* error) {
         *error = EISDIR;
         return nullptr;
     }
-    bool goes_on = port.habits.publish != Publish::next || port.habits.passes_on;
+    bool goes_on = port.keys.publish != Publish::next || port.keys.passes_on;
     if (!goes_on) {  // but for what the task's actions keep back: that is not published by turning to it again
         Board::Lock lock(board);
         if ((*error = await_renames(p, match.outport, lock))) return nullptr;
@@ -188,7 +188,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         Wait wait(p, WaitFor::room, match.outport, match.name);
         for (;;) {
             // Of a folder, who comes second joins in.
-            if (port.habits.is_set && (queue::find_resting(board, match.outport, match.name, place) >= 0 ||
+            if (port.keys.is_set && (queue::find_resting(board, match.outport, match.name, place) >= 0 ||
                                           queue::find_resting(board, match.outport, match.name, place, SlotState::writing) >= 0)) {
                 *error = EEXIST;
                 return nullptr;
@@ -245,7 +245,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         // The second file of a source tells readers whether its names are unique (see queue::find).
         SourceRecord& source = board.source(source_index);
         ++source.begun;
-        if (port.habits.is_set) source.renames = 1;  // (Of those, no name is written anew.)
+        if (port.keys.is_set) source.renames = 1;  // (Of those, no name is written anew.)
         if (!source.rewrites && !source.renames)
             for (const ChannelRecord& channel : channels_of(board, port)) board.ring(channel.inport);
     }

@@ -28,7 +28,7 @@ constexpr uint64_t kPiece = 64u << 20;  // bytes written at once
 
 __attribute__((tls_model("initial-exec"))) thread_local mode_t wanted_mode = kUsual;
 
-Mode mode_of(const Board& board, int slot) { return board.port(board.source(board.slot(slot).source).port).habits.mode; }
+Mode mode_of(const Board& board, int slot) { return board.port(board.source(board.slot(slot).source).port).keys.mode; }
 
 struct Path {
     char text[PATH_MAX];
@@ -160,7 +160,7 @@ int link_file(const Board& board, int slot, const char* hidden, const char* whol
 
 }  // namespace
 
-bool has_files(const Board& board, int port) { return port >= 0 && board.port(port).habits.mode != Mode::memory; }
+bool has_files(const Board& board, int port) { return port >= 0 && board.port(port).keys.mode != Mode::memory; }
 
 bool is_file(const Board& board, int slot) { return mode_of(board, slot) == Mode::file; }
 
@@ -194,7 +194,7 @@ int begin(const Board& board, int slot) {
 }
 
 void keep(const Board& board, int port, int rank, uint64_t sequence, const char* hidden, const char* path) {
-    const uint64_t count = board.port(port).habits.keep;
+    const uint64_t count = board.port(port).keys.keep;
     const char* trace = board.head().trace_file;
     const char* end = strrchr(trace, '/');
     if (!count || !end) return;

@@ -12,7 +12,7 @@
 
 #include "board/process.hpp"
 #include "names/own_files.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 
 namespace wilkins::disk {
 

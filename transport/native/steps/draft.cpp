@@ -60,7 +60,7 @@ bool with_bytes(int fd, Use use) {
     return result;
 }
 
-const Habits& habits(int inport) { return process().board.port(inport).habits; }
+const AccessKeys& keys(int inport) { return process().board.port(inport).keys; }
 
 }  // namespace
 
@@ -71,7 +71,7 @@ Draft::Draft(StepFile* step, const Match& match) : step_(step), size_(step->eof(
     place_.slot = step->state->slot;
     place_.stamp = step->identity();
     place_.named = known && !in_order(inport);
-    place_.on_disk = known && (place_.named || inport.habits.mode != Mode::memory);
+    place_.on_disk = known && (place_.named || inport.keys.mode != Mode::memory);
     const uint64_t searched = std::min(size_, kSearched);
     step_->prepare_read(0, searched);
     marks_ = find_marks(step_->data(), searched);
@@ -241,7 +241,7 @@ int Draft::store_named(const Process& p, bool* stale) {
             return EACCES;
         }
     }
-    if (habits(place_.inport).mode != Mode::memory) {
+    if (keys(place_.inport).mode != Mode::memory) {
         int fd = raw::open(place_.whole, O_RDONLY | O_CLOEXEC, 0);
         if (fd < 0 && !place_.named) *stale = true;
         if (fd >= 0) {
@@ -317,7 +317,7 @@ void Draft::drop(const Place& place) {
     struct stat st;
     const bool there = raw::stat(place.whole, &st) == 0 && st.st_dev == place.device && st.st_ino == place.inode;
     forget_made(place.whole);
-    if (there && habits(place.inport).mode == Mode::memory) raw::unlink(place.whole);
+    if (there && keys(place.inport).mode == Mode::memory) raw::unlink(place.whole);
 }
 
 namespace {

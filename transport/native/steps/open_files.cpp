@@ -90,7 +90,7 @@ constexpr int kMostHeld = 8;  // steps that a process holds on the board, of tho
 // What lies on disk is never another step's.
 bool is_on_disk(const StepFile::State& state) {
     const Board& board = process().board;
-    return board.port(board.source(board.slot(state.slot).source).port).habits.mode == Mode::file;
+    return board.port(board.source(board.slot(state.slot).source).port).keys.mode == Mode::file;
 }
 
 // Keeps a step that is held by a page. False if it cannot be.

@@ -137,22 +137,22 @@ Match match_of(const StepFile* file) {
 void explain_unseen(StepFile* file) {
     const Process& p = process();
     PortRecord& port = p.board.port(p.board.source(slot_of(file).source).port);
-    const Habits& habits = port.habits;
-    const bool seen = habits.publish == Publish::flush ? file->state->flushed : file->state->dataset_writes > 0;
+    const AccessKeys& keys = port.keys;
+    const bool seen = keys.publish == Publish::flush ? file->state->flushed : file->state->dataset_writes > 0;
     if (seen || slot_of(file).snapshots > 0 || port.unseen.fetch_add(1) > 0) return;
-    if (habits.publish == Publish::flush)
+    if (keys.publish == Publish::flush)
         log_event(event::no_flush(file->name()));
     else
-        log_event(event::no_write(file->name(), habits.publish_dset[0] != 0, habits.publish_dset));
+        log_event(event::no_write(file->name(), keys.publish_dset[0] != 0, keys.publish_dset));
 }
 
 }  // namespace
 
-const Habits* habits_of(const StepFile* file) {
+const AccessKeys* keys_of(const StepFile* file) {
     const Board& board = process().board;
-    if (file->state->far && file->state->outport >= 0) return &board.port(file->state->outport).habits;
+    if (file->state->far && file->state->outport >= 0) return &board.port(file->state->outport).keys;
     if (file->state->slot < 0) return nullptr;
-    return &board.port(board.source(slot_of(file).source).port).habits;
+    return &board.port(board.source(slot_of(file).source).port).keys;
 }
 
 // Of what a file says. When HDF5 closes a file it gives back space behind the last byte it has written, and notes the new
@@ -208,15 +208,15 @@ int publish_snapshot(StepFile* file, bool again) {
 }
 
 uint64_t final_digest(StepFile* file) {
-    const Habits* habits = habits_of(file);
-    if (!habits || file->state->role == Role::snapshot) return 0;
-    if (takes_snapshots(*habits)) explain_unseen(file);
+    const AccessKeys* keys = keys_of(file);
+    if (!keys || file->state->role == Role::snapshot) return 0;
+    if (takes_snapshots(*keys)) explain_unseen(file);
     return slot_of(file).snapshots > 0 ? digest_of(file->data(), file->eof()) : 0;
 }
 
 void starts_as_snapshot(StepFile* file) {
-    const Habits* habits = habits_of(file);
-    if (!habits || !takes_snapshots(*habits)) return;
+    const AccessKeys* keys = keys_of(file);
+    if (!keys || !takes_snapshots(*keys)) return;
     const uint64_t known = digest_of(file->data(), file->eof());
     Board::Lock lock(process().board);
     SlotRecord& slot = slot_of(file);
@@ -232,18 +232,18 @@ FlushCall::~FlushCall() { flushing = before_; }
 Flushing FlushCall::what() { return flushing; }
 
 bool publishes(const StepFile* file, Flushing what) {
-    const Habits* habits = what == Flushing::no ? nullptr : habits_of(file);
-    if (!habits) return false;
+    const AccessKeys* keys = what == Flushing::no ? nullptr : keys_of(file);
+    if (!keys) return false;
     if (what == Flushing::by_layer) return true;
-    if (habits->publish == Publish::flush) file->state->flushed = true;
-    return habits->publish == Publish::flush;
+    if (keys->publish == Publish::flush) file->state->flushed = true;
+    return keys->publish == Publish::flush;
 }
 
 bool counts_writes() { return counting.load(std::memory_order_relaxed); }
 
 void note_opened(const StepFile* file) {
-    const Habits* habits = habits_of(file);
-    if (habits && habits->publish == Publish::write) counting.store(true, std::memory_order_relaxed);
+    const AccessKeys* keys = keys_of(file);
+    if (keys && keys->publish == Publish::write) counting.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace wilkins

@@ -5,10 +5,10 @@
 
 namespace wilkins {
 
-struct Habits;
+struct AccessKeys;
 
 // The rules of the out-port that an open step belongs to; nullptr for a private copy.
-const Habits* habits_of(const StepFile* file);
+const AccessKeys* keys_of(const StepFile* file);
 
 // Publishes what the file holds now, unless nothing was written since the last time (`again`: also then); may wait for room. Returns 0 or an
 // errno. No one else may write to it meanwhile.

@@ -23,7 +23,7 @@ namespace wilkins::viewers {
 
 namespace {
 
-bool is_in_memory(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port).habits.mode != Mode::file; }
+bool is_in_memory(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port).keys.mode != Mode::file; }
 
 }  // namespace
 

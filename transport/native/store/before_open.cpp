@@ -3,7 +3,7 @@
 
 #include "names/match.hpp"
 #include "queue/parts.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 #include "store/stage.hpp"
 #include "waiting/wait.hpp"
 
@@ -12,7 +12,7 @@ namespace wilkins {
 // (What a name means that may yet come to stand for the steps, the open decides.)
 bool is_answered(const Process& p, const Match& match) {
     const Board& board = p.board;
-    if (queue::may_stand_in(board, board.port(match.inport), match.name)) return true;
+    if (queue::may_be_alias(board, board.port(match.inport), match.name)) return true;
     queue::name_opened(board, match.inport, match.name);
     const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
     return found.slot >= 0 || found.passed || !queue::can_produce(board, match.inport) ||
@@ -22,7 +22,7 @@ bool is_answered(const Process& p, const Match& match) {
 namespace {
 
 int await_step(Process& p, const Match& match, Board::Lock& lock) {
-    if (!queue::may_read(p.board, match.inport, p.context.rank) || p.board.port(match.inport).habits.first != First::wait) return 0;
+    if (!queue::may_read(p.board, match.inport, p.context.rank) || p.board.port(match.inport).keys.first != First::wait) return 0;
     if (is_answered(p, match)) return 0;
     Wait wait(p, WaitFor::data, match.inport, match.name);
     for (;;) {
@@ -35,7 +35,7 @@ int await_step(Process& p, const Match& match, Board::Lock& lock) {
 int await_room(Process& p, const Match& match, Board::Lock& lock) {
     const PortRecord& port = p.board.port(match.outport);
     const int source = port.first_source + p.context.rank;
-    if (rests(port.habits) || queue::has_room(p.board, source, match.name)) return 0;
+    if (rests(port.keys) || queue::has_room(p.board, source, match.name)) return 0;
     Wait wait(p, WaitFor::room, match.outport, match.name);
     for (;;) {
         if (const int error = wait.nap(lock)) return error;

@@ -197,8 +197,8 @@ bool give_address(int wire, const StepFile* step, int32_t number) {
 // The number of the host of a rank that writes, if bytes of the step may be there. That serves nothing where they are wanted here before readers
 // ask for them.
 uint64_t number_for(const far::Hello& hello, const StepFile& step) {
-    const Habits* const habits = hello.use == Use::write && hello.address[0] != 0 ? habits_of(&step) : nullptr;
-    if (habits == nullptr || habits->mode != Mode::memory || rests(*habits) || takes_snapshots(*habits)) return 0;
+    const AccessKeys* const keys = hello.use == Use::write && hello.address[0] != 0 ? keys_of(&step) : nullptr;
+    if (keys == nullptr || keys->mode != Mode::memory || rests(*keys) || takes_snapshots(*keys)) return 0;
     const int number = homes::number_of(step.state->slot, hello.address, served_at(), false);
     return number > 0 && number < homes::kMostHosts ? static_cast<uint64_t>(number) : 0;
 }

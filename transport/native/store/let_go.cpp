@@ -30,7 +30,7 @@ std::vector<std::string> places(const Board& board, const PortRecord& inport, co
 
 std::optional<Stored> find_stored(const Process& p, const Match& match, Board::Lock& lock) {
     const PortRecord& inport = p.board.port(match.inport);
-    if (inport.habits.mode == Mode::memory) return {};
+    if (inport.keys.mode == Mode::memory) return {};
     for (const std::string& place : places(p.board, inport, match.name)) {
         Stored stored;
         if (place.size() >= sizeof(stored.path)) continue;
@@ -64,8 +64,8 @@ StepFile* open_stored(const Match& match, const Stored& stored, int* error) {
 
 int refuse_let_go(const Process& p, const Match& match, bool looks_into) {
     const PortRecord& inport = p.board.port(match.inport);
-    const bool on_disk = inport.habits.mode != Mode::memory;
-    fail_run(p, event::opens_replaced(looks_into, match.name, on_disk, inport.pattern, steps_to_keep(p.board, inport), !on_disk && !inport.habits.is_set));
+    const bool on_disk = inport.keys.mode != Mode::memory;
+    fail_run(p, event::opens_replaced(looks_into, match.name, on_disk, inport.pattern, steps_to_keep(p.board, inport), !on_disk && !inport.keys.is_set));
     return EIO;
 }
 
@@ -107,7 +107,7 @@ StepFile* open_gone_within(const Match& match, int* error) {
         if (!in_order(inport)) found = find_stored(p, match, lock);
         if (!found) {
             const bool read = queue::let_go_of(p.board, inport, match.name) == queue::LetGo::read;
-            fail_run(p, event::leads_to_gone(match.name, read, inport.pattern, steps_to_keep(p.board, inport), inport.habits.mode == Mode::memory));
+            fail_run(p, event::leads_to_gone(match.name, read, inport.pattern, steps_to_keep(p.board, inport), inport.keys.mode == Mode::memory));
             stay(p, match.inport, lock);
             *error = EIO;
             return nullptr;

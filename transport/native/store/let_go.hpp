@@ -6,7 +6,7 @@
 
 #include "board/process.hpp"
 #include "queue/queue.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 #include "steps/step.hpp"
 
 namespace wilkins {

@@ -21,7 +21,7 @@
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 #include "steps/disk.hpp"
 #include "store/let_go.hpp"
 #include "store/stage.hpp"
@@ -59,7 +59,7 @@ bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
     }
     if (listed.folder.none()) return false;
     if (starts_in(p, inport, listed.start_of(pattern))) return true;
-    if (stands_in(inport)) return false;
+    if (has_alias(inport)) return false;
     for (const PortRecord& out : outports_of(board, inport))
         for (const SlotRecord& slot : slots_of(board, out))
             if (slot.folder == listed.folder) return true;
@@ -78,7 +78,7 @@ bool leads_to(const Process& p, const PortRecord& inport, const Listed& listed) 
 bool is_own_file(const Process& p, const SlotRecord& slot) {
     const PortRecord& port = p.board.port(p.board.source(slot.source).port);
     if (port.task != p.context.task || slot.state == SlotState::free || slot.removed) return false;
-    if (slot.state != SlotState::writing) return port.habits.mode == Mode::memory;
+    if (slot.state != SlotState::writing) return port.keys.mode == Mode::memory;
     return !slot.is_copy && (slot.inherited || !p.board.is_over(slot.writer_process));
 }
 
@@ -108,13 +108,13 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
         if (!queue::may_read(board, i, p.context.rank) || before_first(p, i)) continue;
         const bool known = lies_in(p, port, listed) || leads_to(p, port, listed);
         if (!known && !(perhaps && may_begin(board, port))) continue;
-        if (known && port.habits.listing == Lists::end) {
+        if (known && port.keys.listing == Lists::end) {
             if (queue::can_produce(board, i)) return {i, WaitKind::to_end, false};
             continue;
         }
         there = there || (known && queue::has_choice(board, i, p.context.rank)) || queue::has_opened(board, port, p.context.rank);
-        if (there || port.habits.looks == Looks::now || !queue::can_produce(board, i)) continue;
-        if (port.habits.looks != Looks::always && queue::drops_since_first(board, port)) continue;
+        if (there || port.keys.looks == Looks::now || !queue::can_produce(board, i)) continue;
+        if (port.keys.looks != Looks::always && queue::drops_since_first(board, port)) continue;
         if (first.port >= 0) first.several = true;
         else first.port = i;
     }
@@ -241,7 +241,7 @@ void await_listing(Listed& listed, bool perhaps) {
         const int longest = now.kind == WaitKind::to_end ? kNap : now.several || perhaps ? kSeveral : Pause::kLongest;
         stage::pass_on(p);
         if (wait->nap(lock, std::min(pause.length, longest)) != 0) break;
-        if (now.kind == WaitKind::gives_up && wait->is_in_vain(lock)) {
+        if (now.kind == WaitKind::gives_up && wait->has_found_nothing(lock)) {
             tell_short(p, now.port);
             break;
         }
@@ -267,7 +267,7 @@ struct Found {
 
 Found found_step(const PortRecord& port, int slot, const std::string& name, uint64_t stamp, uint64_t place) {
     const bool list = sets::is_list(port);
-    return {{name, stamp, port.habits.is_set && !list, list}, place, list ? slot : -1};
+    return {{name, stamp, port.keys.is_set && !list, list}, place, list ? slot : -1};
 }
 
 // Steps of several files are shown as these.
@@ -392,7 +392,7 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
                     if (slot.folder == listed.folder && is_own_file(p, slot))
                         found.push_back(found_step(port, p.board.index(slot), base_of(slot.name), slot.stamp, UINT64_MAX - slot.stamp));
             } else if (queue::may_read(p.board, i, p.context.rank) && !before_first(p, i) && lies_in(p, port, listed)) {
-                const bool whole = port.habits.listing == Lists::end && !queue::can_produce(p.board, i);
+                const bool whole = port.keys.listing == Lists::end && !queue::can_produce(p.board, i);
                 const bool counts = by_program && !in_order(port);
                 const uint64_t so_far = counts ? queue::begin_listing(p.board, i, p.context.rank, whole) : UINT64_MAX;
                 if (counts) note_listing_again(p, i);
@@ -415,7 +415,7 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
     return steps;
 }
 
-News list_unread(const Listed& listed, bool in_vain) {
+News list_unread(const Listed& listed, bool found_nothing) {
     const Process& p = process();
     const Below below = find_below(p, listed);
     std::vector<Found> found;
@@ -440,9 +440,9 @@ News list_unread(const Listed& listed, bool in_vain) {
     for (Found& one : found) news.steps.push_back(std::move(one.step));
     if (news.inport < 0) return news;
     news.bell = p.board.bell(news.inport);
-    if (!in_vain) return news;
+    if (!found_nothing) return news;
     if (queue::can_produce(p.board, news.inport)) note_listing(p, news.inport, last);
-    else note_vain(p.board, news.inport, p.context.rank, p.board.port(news.inport).pattern);
+    else note_failed(p.board, news.inport, p.context.rank, p.board.port(news.inport).pattern);
     return news;
 }
 
@@ -450,9 +450,9 @@ bool covers_set(const Listed& listed, const Match& match, bool is_folder) {
     const Process& p = process();
     const PortRecord& port = p.board.port(match.outport >= 0 ? match.outport : match.inport);
     if (sets::is_list(port) == is_folder) return false;
-    if (match.outport >= 0) return !is_folder && !port.habits.on_disk;
+    if (match.outport >= 0) return !is_folder && !port.keys.on_disk;
     Board::Lock lock(p.board);
-    return lies_in(p, port, listed) && !(port.habits.on_disk && queue::let_go_of(p.board, port, match.name) == queue::LetGo::read);
+    return lies_in(p, port, listed) && !(port.keys.on_disk && queue::let_go_of(p.board, port, match.name) == queue::LetGo::read);
 }
 
 bool is_covered(const Listed& listed, const Match& match, uint64_t* stored_as) {

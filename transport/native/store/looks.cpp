@@ -14,8 +14,8 @@
 #include "names/second_pass.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
-#include "queue/stand_in.hpp"
-#include "queue/vain_opens.hpp"
+#include "queue/alias.hpp"
+#include "queue/failed_opens.hpp"
 #include "steps/disk.hpp"
 #include "steps/handles.hpp"
 #include "store/let_go.hpp"
@@ -109,7 +109,7 @@ bool Question::sees(bool in_memory, Sight* sight) const {
     const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
     int slot = found.slot;
     if (slot >= 0 || queue::stays_had(board_, match_.inport, p_.context.rank, match_.name, &slot)) *sight = sight_of(board_, slot);
-    return slot >= 0 || (inport_.habits.looks == Looks::wait && !found.passed && sees_had(in_memory, sight));
+    return slot >= 0 || (inport_.keys.looks == Looks::wait && !found.passed && sees_had(in_memory, sight));
 }
 
 // Was a step published for the in-port?
@@ -123,7 +123,7 @@ bool Question::any_published() const {
 // Looks that do not wait: where the workflow file, or a cycle, says so; and where steps are dropped, once there was one, since the reader is
 // to go at its own pace.
 bool Question::answers_at_once() const {
-    if (inport_.habits.looks != Looks::wait) return inport_.habits.looks == Looks::now;
+    if (inport_.keys.looks != Looks::wait) return inport_.keys.looks == Looks::now;
     for (const ChannelRecord& channel : channels_of(board_, inport_))
         if (channel.when_full != WhenFull::block) return any_published();
     return false;
@@ -133,7 +133,7 @@ bool Question::answers_at_once() const {
 bool Question::asks_again() const {
     const Vain& vain = p_.me().vain;
     return vain.looks > 1 && vain.files == p_.me().files && strcmp(vain.name, match_.name) == 0 &&
-           now_ns() - vain.since >= int64_t{inport_.habits.poll_end_ms} * 1'000'000;
+           now_ns() - vain.since >= int64_t{inport_.keys.poll_end_ms} * 1'000'000;
 }
 
 // Do all wait for room that could write for the in-port, or for a rank of their task that does?
@@ -195,8 +195,8 @@ int Question::missing(Board::Lock& lock, bool never, Sight* sight) const {
         return 0;
     }
     hint_at_look_again(p_, match_.inport, match_.name);
-    note_vain(board_, match_.inport, p_.context.rank, match_.name);
-    if (never) queue::note_vain_open(board_, match_.inport, p_.context.rank, match_.name, asker());
+    note_failed(board_, match_.inport, p_.context.rank, match_.name);
+    if (never) queue::note_failed_open(board_, match_.inport, p_.context.rank, match_.name, asker());
     return ENOENT;
 }
 
@@ -204,7 +204,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     if (!queue::may_read(board_, match_.inport, p_.context.rank)) return ENOENT;
     note_came(board_, p_.rank_index);
     if (answer_first(p_, match_.inport, match_.name, false) != First::wait) return ENOENT;
-    if (inport_.habits.looks != Looks::now) inport_.touched = 1;
+    if (inport_.keys.looks != Looks::now) inport_.touched = 1;
     SharedAnswer shared(board_, match_.inport, p_.context.rank, match_.name);
     // Who asks again and again is not told once more that nothing is there where all wait for it: it waits as one that opens the name, so that
     // what has to be done for that one is done.
@@ -215,7 +215,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     for (;;) {
         const bool ended = !queue::can_produce(board_, match_.inport);
         if (const SharedAnswer::Known known = shared.known(); known.given) {
-            if (known.slot < 0) return missing(lock, ended && inport_.habits.looks != Looks::now, sight);
+            if (known.slot < 0) return missing(lock, ended && inport_.keys.looks != Looks::now, sight);
             *sight = sight_of(board_, known.slot);
             return 0;
         }
@@ -225,7 +225,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
         }
         const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
         // A look decides nothing about what a name stands for, and where another one does, no other comes.
-        const bool never = queue::may_stand_in(board_, inport_, match_.name) || (stands_in(inport_) && !means(inport_, match_.name, ""));
+        const bool never = queue::may_be_alias(board_, inport_, match_.name) || (has_alias(inport_) && !means(inport_, match_.name, ""));
         bool over = never || found.passed || ended || (answers_at_once() && !(insists && writers_wait_for_room()));
         const int64_t now = now_ns();
         if (!over && !insists && now - asked_at >= pause * 1'000'000) {
@@ -235,7 +235,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
         }
         if (over) {
             shared.give(0);
-            return missing(lock, (ended && inport_.habits.looks != Looks::now) || found.passed || never, sight);
+            return missing(lock, (ended && inport_.keys.looks != Looks::now) || found.passed || never, sight);
         }
         stage::pass_on(p_);
         if (const int error = wait.nap(lock, static_cast<int>(pause))) return error;

@@ -66,7 +66,7 @@ int find_begun(const Process& p, const Match& match, uint64_t place, SlotState s
 }
 
 // Is a step of the port complete when there is a file of each of its names, and nobody writes any?
-bool closes(const Board& board, int outport) { return board.port(outport).habits.publish == Publish::close; }
+bool closes(const Board& board, int outport) { return board.port(outport).keys.publish == Publish::close; }
 
 // The process has nothing of the step open any more. (With the mutex held.)
 void finish(const Process& p, const Own& one) {
@@ -142,7 +142,7 @@ bool find_real(const std::string& name, RealPath& out) {
 // The contents of a new step: those on the disk, or a folder, which the program's own call may be about to make.
 bool begin_contents(const Board& board, const PortRecord& port, const StepToken& token, const std::string& place, bool makes_folder) {
     RealPath real;
-    if (port.habits.on_disk) return find_real(place, real) && link_contents(board, token.slot, token.stamp, real);
+    if (port.keys.on_disk) return find_real(place, real) && link_contents(board, token.slot, token.stamp, real);
     return (!makes_folder && !is_list(port)) || make_contents(board, token.slot, token.stamp);
 }
 
@@ -206,7 +206,7 @@ Leads lead_published(const Process& p, const Match& match, const char* rest, Use
         contents_of_step(p.board, place->slot, place->stamp, place->real);
         return Leads::inside;
     }
-    if (port.habits.on_disk) return Leads::elsewhere;
+    if (port.keys.on_disk) return Leads::elsewhere;
     // What is missing in a folder that is gone would be taken for what was never written.
     if (*rest && !(is_list(port) && use == Use::look)) {
         Board::Lock lock(p.board);
@@ -254,7 +254,7 @@ void fail_for_change(const Process& p, const Match& match, const char* rest) {
         fail_run(p, event::changes_others(what.c_str()));
         return;
     }
-    fail_run(p, event::changes_published(what.c_str(), is_list(port), port.pattern, port.habits.publish == Publish::close));
+    fail_run(p, event::changes_published(what.c_str(), is_list(port), port.pattern, port.keys.publish == Publish::close));
 }
 
 namespace {
@@ -299,8 +299,8 @@ Leads join(const Match& match, const char* rest, Place* place, int* error) {
     }
     place->joined = true;
     turn(p, match.outport, place->slot);
-    const Habits& habits = p.board.port(match.outport).habits;
-    place->completes = habits.publish == Publish::file && *rest && pattern_match(habits.publish_file, compared_components(habits.publish_file), rest);
+    const AccessKeys& keys = p.board.port(match.outport).keys;
+    place->completes = keys.publish == Publish::file && *rest && pattern_match(keys.publish_file, compared_components(keys.publish_file), rest);
     return Leads::inside;
 }
 
@@ -352,7 +352,7 @@ Leads lead_producer(const Match& match, const char* rest, Use use, Place* place,
         const bool goes_on = !is_list(port) && changes && use != Use::remove && *rest && is_folder_on_disk(match.name);
         if (!makes && !goes_on) {
             // (For the name of a file, the disk is not asked.)
-            if (!is_list(port) || port.habits.on_disk) return Leads::elsewhere;
+            if (!is_list(port) || port.keys.on_disk) return Leads::elsewhere;
             *error = ENOENT;
             return Leads::nowhere;
         }

@@ -14,8 +14,8 @@
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
-#include "queue/stand_in.hpp"
-#include "queue/vain_opens.hpp"
+#include "queue/alias.hpp"
+#include "queue/failed_opens.hpp"
 #include "steps/disk.hpp"
 #include "steps/handles.hpp"
 #include "store/let_go.hpp"
@@ -28,7 +28,7 @@ namespace wilkins {
 namespace {
 
 event::Missing why_missing(const Board& board, const PortRecord& inport, const char* name, const queue::Found& found) {
-    if (stands_in(inport) && !means(inport, name, "")) return event::Missing::another_stands;
+    if (has_alias(inport) && !means(inport, name, "")) return event::Missing::another_stands;
     if (queue::let_go_of(board, inport, name) == queue::LetGo::read) return event::Missing::read;
     if (found.passed) return event::Missing::passed;
     return queue::is_strange(board, inport, name) ? event::Missing::strange : event::Missing::ended;
@@ -66,8 +66,8 @@ void hint_at_newer(const Process& p, int inport, int index) {
 bool is_own(const Process& p, const Match& match, Wait& wait, Board::Lock& lock) {
     PortRecord& inport = p.board.port(match.inport);
     if (!match.makes || !queue::is_strange(p.board, inport, match.name)) return false;
-    if (queue::may_stand_in(p.board, inport, match.name) || (stands_in(inport) && !means(inport, match.name, ""))) return true;
-    if (!wait.is_in_vain(lock)) return false;
+    if (queue::may_be_alias(p.board, inport, match.name) || (has_alias(inport) && !means(inport, match.name, ""))) return true;
+    if (!wait.has_found_nothing(lock)) return false;
     log_once(inport, Once::missing, event::own_file(match.name, inport.pattern));
     return true;
 }
@@ -96,7 +96,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
         note_member(board, p.rank_index, false);
         Wait wait(p, WaitFor::data, match.inport, match.name);
         for (;;) {
-            if (queue::may_stand_in(board, board.port(match.inport), match.name) && !match.makes) {
+            if (queue::may_be_alias(board, board.port(match.inport), match.name) && !match.makes) {
                 OnDisk file;
                 lock.release();
                 const bool there = disk::look(match.name, &file);
@@ -150,11 +150,11 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 return nullptr;
             }
             if (over) {
-                queue::note_vain_open(board, match.inport, p.context.rank, match.name, asker());
+                queue::note_failed_open(board, match.inport, p.context.rank, match.name, asker());
                 PortRecord& inport = board.port(match.inport);
                 hint_at_looks(p, match.inport, match.name, nullptr);
                 inport.again = in_order(inport) && inport.steps == 1;
-                note_in_vain(p, match.inport, match.name, intent == Intent::look);
+                note_found_nothing(p, match.inport, match.name, intent == Intent::look);
                 log_event(event::no_such_file(match.name, why_missing(board, board.port(match.inport), match.name, found)));
                 *error = ENOENT;
                 return nullptr;

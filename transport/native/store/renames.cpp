@@ -29,12 +29,12 @@ bool on_disk(const Match& match) {
     return match.inport < 0 && disk::has_files(process().board, match.outport);
 }
 
-bool is_file(const Match& match) { return match.inport >= 0 && process().board.port(match.inport).habits.mode == Mode::file; }
+bool is_file(const Match& match) { return match.inport >= 0 && process().board.port(match.inport).keys.mode == Mode::file; }
 
 bool may_remove_file(const Match& match) {
     const Process& p = process();
-    if (match.outport >= 0 || p.board.port(match.inport).habits.mode == Mode::memory) return true;
-    if (p.board.port(match.inport).habits.mode == Mode::both || !queue::may_read(p.board, match.inport, p.context.rank)) return false;
+    if (match.outport >= 0 || p.board.port(match.inport).keys.mode == Mode::memory) return true;
+    if (p.board.port(match.inport).keys.mode == Mode::both || !queue::may_read(p.board, match.inport, p.context.rank)) return false;
     Board::Lock lock(p.board);
     bool is_next = false;
     for (uint64_t seen = 0;;) {  // while this one looks at the disk, another thread may take the step
@@ -66,7 +66,7 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
     Board::Lock lock(p.board);
     if (match.inport >= 0 && queue::may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, match.name, false) == First::wait) {
         index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
-        if (index < 0) note_in_vain(p, match.inport, match.name, true);
+        if (index < 0) note_found_nothing(p, match.inport, match.name, true);
     }
     if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name, place);
     if (index < 0) {
@@ -289,7 +289,7 @@ int rename_step(const Match& from, const Match& to) {
     WILKINS_FAULT_POINT("rename.removed");
     StepFile* file = create(to, Intent::create, &error);
     if (file) {
-        if (file->state->slot >= 0 && publishes_at_once(p.board.port(to.outport).habits)) {
+        if (file->state->slot >= 0 && publishes_at_once(p.board.port(to.outport).keys)) {
             Board::Lock lock(p.board);
             queue::carry(p.board, file->state->slot, carried);
         }

@@ -35,9 +35,9 @@ bool awaits_ranks(const Board& board, const PortRecord& port, const SlotRecord& 
 
 bool is_complete(const Board& board, const PortRecord& port, int index) {
     const SlotRecord& slot = board.slot(index);
-    if (port.habits.publish == Publish::file) return slot.set_complete != 0;
-    if (port.habits.publish == Publish::close) return slot.set_complete != 0 && !has_writers(board, index, slot.stamp);
-    if (port.habits.publish != Publish::next) return false;
+    if (port.keys.publish == Publish::file) return slot.set_complete != 0;
+    if (port.keys.publish == Publish::close) return slot.set_complete != 0 && !has_writers(board, index, slot.stamp);
+    if (port.keys.publish != Publish::next) return false;
     const int later = count_later(board, port, slot);
     return later > 0 && !has_writers(board, index, slot.stamp) && !awaits_ranks(board, port, slot, later);
 }
@@ -48,7 +48,7 @@ int find_next(const Board& board, const PortRecord& port, const SourceRecord& so
     for (const SlotRecord& slot : slots_of(board, source)) {
         if (slot.state != SlotState::resting || (found >= 0 && slot.stamp >= board.slot(found).stamp)) continue;
         const int k = board.index(slot);
-        if (port.habits.publish != Publish::close || is_complete(board, port, k)) found = k;
+        if (port.keys.publish != Publish::close || is_complete(board, port, k)) found = k;
     }
     return found >= 0 && is_complete(board, port, found) ? found : -1;
 }
@@ -88,7 +88,7 @@ void publish_complete(const Process& p, int outport) {
                 stamp = board.slot(index).stamp;
             }
             const bool there = is_there(board, port, index, stamp);
-            const uint64_t bytes = port.habits.on_disk ? 0 : bytes_of(board, index, stamp);
+            const uint64_t bytes = port.keys.on_disk ? 0 : bytes_of(board, index, stamp);
             Board::Lock lock(board);
             SlotRecord& slot = board.slot(index);
             if (slot.state != SlotState::resting || slot.stamp != stamp || !is_complete(board, port, index)) continue;

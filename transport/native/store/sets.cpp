@@ -81,7 +81,7 @@ void keep_read(const Process& p, const Match& match, StepFile* file) {
 // Where a step of which memory knows no more lies on the disk; false: it does not.
 bool find_on_disk(const Process& p, const Match& match, const char* rest, Place* place) {
     const PortRecord& inport = p.board.port(match.inport);
-    if (!inport.habits.on_disk) return false;
+    if (!inport.keys.on_disk) return false;
     for (const PortRecord& out : outports_of(p.board, inport)) {
         if (!out.begun) continue;
         const std::string folder = is_list(out) ? out.begun_in : std::string(out.begun_in) + "/" + last_components(match.name, 1);
@@ -108,7 +108,7 @@ int find_gone(const Process& p, const Match& match, const char* rest, bool looks
 // A look at something in a folder, or an open; what the task has read and memory has let go of comes from the disk.
 StepFile* open_or_find(const Match& match, const char* rest, bool looks, Place* place, int* error) {
     const Process& p = process();
-    const bool may_be_gone = p.board.port(match.inport).habits.on_disk || (looks && !is_list(p.board.port(match.inport)));
+    const bool may_be_gone = p.board.port(match.inport).keys.on_disk || (looks && !is_list(p.board.port(match.inport)));
     if (may_be_gone && ((*error = find_gone(p, match, rest, looks, place)) || place->real[0])) return nullptr;
     StepFile* const file = looks ? open_look(match, error) : open_step(match, Intent::read, 1, error);
     if (file || *error != ENOENT || !may_be_gone) return file;
@@ -171,7 +171,7 @@ enum class Like { nothing, folder, file };
 // Could this component of a path be the name of a folder that is a step, or the last one that of a file of several?
 Like like_port(const Process& p, const char* component, bool is_last) {
     for (const PortRecord& port : ports_of(p)) {
-        if (!port.habits.is_set) continue;
+        if (!port.keys.is_set) continue;
         if (is_list(port) ? is_last && is_listed(port, component) : glob_match(last_components(port.pattern, 1), component))
             return is_list(port) ? Like::file : Like::folder;
     }

@@ -122,7 +122,7 @@ void note_last(const Match& match, const StepFile& file, const Library* library)
     if (kept) close_step(kept);
 }
 
-bool is_shared(const Match& match) { return match.inport >= 0 && process().board.port(match.inport).habits.opens_per_step == 1; }
+bool is_shared(const Match& match) { return match.inport >= 0 && process().board.port(match.inport).keys.opens_per_step == 1; }
 
 }  // namespace
 
@@ -256,7 +256,7 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
             int link = later ? around.after_link : around.before_link;
             chosen = later ? around.after : around.before;
             if (chosen < 0 && around.before >= 0) take_up_to(board, match.inport, reader, match.name, around.before, around.before_link);
-            if (chosen < 0 && (!queue::can_produce(board, match.inport) || wait.is_in_vain(lock))) {
+            if (chosen < 0 && (!queue::can_produce(board, match.inport) || wait.has_found_nothing(lock))) {
                 chosen = around.before;
                 link = around.before_link;
             } else if (chosen < 0 && !(around.before < 0 && queue::find(board, match.inport, reader, match.name).passed)) {

@@ -257,13 +257,13 @@ bool passes_on(const Match& match) {
     const Process& p = process();
     if (match.inport < 0) return false;
     for (const PortRecord& out : ports_of(p))
-        if (out.habits.passes_on && strcmp(out.pattern, p.board.port(match.inport).pattern) == 0) return true;
+        if (out.keys.passes_on && strcmp(out.pattern, p.board.port(match.inport).pattern) == 0) return true;
     return false;
 }
 
 void note_opened(const Process& p, const Match& match, const StepFile* file) {
     const PortRecord& port = p.board.port(match.outport);
-    if (!port.habits.passes_on || unopened.remove(file->identity())) return;
+    if (!port.keys.passes_on || unopened.remove(file->identity())) return;
     for (const PortRecord& inport : ports_of(p, Direction::in)) {
         if (!in_order(inport) || strcmp(inport.pattern, port.pattern) != 0) continue;
         const int index = p.board.index(inport);
@@ -277,7 +277,7 @@ namespace {
 
 void pass_on_if(const Process& p, bool (*is_done)(const SlotRecord& slot)) {
     for (const PortRecord& port : ports_of(p))
-        if (port.habits.passes_on) queue::pass_on(p.board, p.board.index(port), p.context.rank, is_done);
+        if (port.keys.passes_on) queue::pass_on(p.board, p.board.index(port), p.context.rank, is_done);
 }
 
 int rank_process = 0;  // the one that stands for the rank: as the launcher has started it, or an mpiexec

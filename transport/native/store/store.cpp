@@ -25,7 +25,7 @@ namespace wilkins {
 bool match_name(const char* name, Match* match, Purpose purpose) {
     if (!find_match(name, match, purpose)) return false;
     Process& p = process();
-    const bool passes_on = match->outport >= 0 && match->inport >= 0 && p.board.port(match->outport).habits.passes_on;
+    const bool passes_on = match->outport >= 0 && match->inport >= 0 && p.board.port(match->outport).keys.passes_on;
     if (passes_on) stage::decide(p, match, purpose);
     return match->outport >= 0 || match->inport >= 0;
 }

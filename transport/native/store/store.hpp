@@ -109,7 +109,7 @@ struct ListedStep {
 std::vector<ListedStep> list_steps(const Listed& listed, bool by_program);
 
 // What there is to tell a program that waits for files in this folder: the steps that its rank may read there and has not had, in the order of
-// publication; of which in-port, whose bell rings for the next, or several. `in_vain`: the program still waits, after the last ones.
+// publication; of which in-port, whose bell rings for the next, or several. `found_nothing`: the program still waits, after the last ones.
 struct News {
     std::vector<ListedStep> steps;
     int inport = -1;
@@ -117,7 +117,7 @@ struct News {
     uint32_t bell = 0;
 };
 
-News list_unread(const Listed& listed, bool in_vain);
+News list_unread(const Listed& listed, bool found_nothing);
 
 // Is the disk's file of a matching name in this folder not what an open would lead to? `stored_as`: the number that stat tells of one that holds
 // a step which memory has let go of; else 0.

@@ -61,7 +61,7 @@ uint64_t can_give_back(const Board& board, int port) {
 // Is there memory for a step more, as large as the source's largest: half of what the run's file system has free is for others.
 bool has_memory(const Board& board, const SourceRecord& source) {
     const PortRecord& port = board.port(source.port);
-    if (port.habits.mode == Mode::file) return true;
+    if (port.keys.mode == Mode::file) return true;
     uint64_t largest = 0;
     for (const SlotRecord& slot : slots_of(board, source)) largest = std::max<uint64_t>(largest, slot.reserved.load());
     if (port.cap && port.used + largest > port.cap && port.used + largest > port.cap + can_give_back(board, source.port)) return false;
@@ -72,7 +72,7 @@ bool has_memory(const Board& board, const SourceRecord& source) {
 // Does steps' number alone fill the channel, and may it hold more?
 bool may_grow(const Board& board, const Full& full) {
     const ChannelRecord& channel = board.channel(full.channel);
-    return full.by_count && channel.queue + channel.stretched < board.port(channel.inport).habits.reorder;
+    return full.by_count && channel.queue + channel.stretched < board.port(channel.inport).keys.reorder;
 }
 
 // The full channel that has grown least, of those that can; -1: none.
@@ -300,7 +300,7 @@ private:
 bool stretch_for_polls(const Board& board) {
     std::list<AsIfWaiting> polls;
     for (RankRecord& rank : ranks_of(board))
-        if (!is_waiting(board, rank) && lists_in_vain(rank) && !in_order(board.port(rank.vain.port))) polls.emplace_back(board, board.index(rank), rank.vain.port);
+        if (!is_waiting(board, rank) && lists_nothing_new(rank) && !in_order(board.port(rank.vain.port))) polls.emplace_back(board, board.index(rank), rank.vain.port);
     return stretch(board, Waits::threads);
 }
 
@@ -367,8 +367,8 @@ bool end_wait(const Board& board) {
     }
     for (const int r : all) {
         for (WaitRecord& looks : board.rank(r).waits) {
-            if (looks.what == WaitFor::nothing || looks.kind != WaitKind::gives_up || looks.in_vain) continue;
-            looks.in_vain = 1;
+            if (looks.what == WaitFor::nothing || looks.kind != WaitKind::gives_up || looks.found_nothing) continue;
+            looks.found_nothing = 1;
             ++board.head().moves;
             board.ring(looks.port);
             return true;

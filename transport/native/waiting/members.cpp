@@ -181,7 +181,7 @@ WaitRecord* find_wait_place(const Board& board, int rank) {
         if (!free && board.is_over(wait.process)) free = &wait;
     if (!free) return nullptr;
     free->what = WaitFor::nothing;
-    free->in_vain = 0;
+    free->found_nothing = 0;
     free->process = process;
     free->thread = thread;
     free->pid = getpid();

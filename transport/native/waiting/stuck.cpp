@@ -10,7 +10,7 @@
 
 #include "board/ranges.hpp"
 #include "queue/queue.hpp"
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 #include "waiting/circle.hpp"
 
 namespace wilkins {
@@ -195,7 +195,7 @@ bool Waiting::has_come(const Waiter& waiter) const {
     if (wait.kind == WaitKind::polls) return false;
     if (wait.kind == WaitKind::to_end) return !queue::can_produce(board_, wait.port);
     const queue::Found found = queue::find(board_, wait.port, rank, wait.name);
-    if (found.slot >= 0 || found.passed || queue::may_stand_in(board_, port, wait.name)) return true;
+    if (found.slot >= 0 || found.passed || queue::may_be_alias(board_, port, wait.name)) return true;
     // Who asks for the next step, whatever its name, waits for the pattern (see python/steps.cpp).
     return strcmp(wait.name, port.pattern) == 0 && queue::has_choice(board_, wait.port, rank);
 }
@@ -314,9 +314,9 @@ std::vector<std::vector<int>> Waiting::circles() const {
 std::string find_stuck(const Board& board) { return Waiting(board, Waits::threads, false).told(); }
 
 bool is_stuck(const Board& board, int rank) {
-    bool in_vain = false;
-    each_wait(board.rank(rank), [&](const WaitRecord& wait) { in_vain = in_vain || wait.in_vain; });
-    if (in_vain) return true;
+    bool found_nothing = false;
+    each_wait(board.rank(rank), [&](const WaitRecord& wait) { found_nothing = found_nothing || wait.found_nothing; });
+    if (found_nothing) return true;
     Waiting waiting(board, is_quiet(board) ? Waits::threads : Waits::known);
     return waiting.hopeless(rank) && !may_stretch(board, waiting);
 }

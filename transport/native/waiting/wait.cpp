@@ -53,7 +53,7 @@ Wait::~Wait() {
 
 void Wait::go_on() {
     if (!told_) return;
-    in_vain_ = in_vain_ || told_->in_vain;
+    found_nothing_ = found_nothing_ || told_->found_nothing;
     told_->what = WaitFor::nothing;
     told_ = nullptr;  // from now on the place may be another thread's
 }
@@ -72,7 +72,7 @@ void Wait::tell(Board::Lock& lock) {
     }
     told_ = find_wait_place(process_.board, process_.rank_index);
     if (!told_) return note_member(process_.board, process_.rank_index, false);
-    if (in_vain_) told_->in_vain = 1;
+    if (found_nothing_) told_->found_nothing = 1;
     told_->kind = kind_;
     told_->port = port_;
     told_->since = since_;
@@ -96,25 +96,25 @@ int Wait::nap(Board::Lock& lock, int milliseconds) {
     return error;
 }
 
-bool Wait::is_in_vain(Board::Lock& lock) {
+bool Wait::has_found_nothing(Board::Lock& lock) {
     if (kind_ == WaitKind::plain) kind_ = WaitKind::gives_up;
     tell(lock);
     const bool vain = is_stuck(process_.board, process_.rank_index);
     go_on();
-    if (vain) share_vain();
+    if (vain) share_failed();
     return vain;
 }
 
 // Ranks of the task that wait for the same go on without it, too: this one may meet them next, and they would wait for it then.
-void Wait::share_vain() const {
+void Wait::share_failed() const {
     const Board& board = process_.board;
     bool any = false;
     for (RankRecord& rank : ranks_of(board, board.task(process_.context.task)))
         for (WaitRecord& wait : rank.waits) {
             if (wait.what != what_ || wait.kind != WaitKind::gives_up || wait.port != port_) continue;
             if (strncmp(wait.name, name_, sizeof(wait.name) - 1) != 0) continue;
-            any = any || !wait.in_vain;
-            wait.in_vain = 1;
+            any = any || !wait.found_nothing;
+            wait.found_nothing = 1;
         }
     if (any) board.ring(port_);
 }

@@ -32,13 +32,13 @@ public:
     void tell(Board::Lock& lock);
 
     // Do all who could end it wait for this rank themselves? Then the caller goes on without, now or after a nap, so the run is not stuck.
-    bool is_in_vain(Board::Lock& lock);
+    bool has_found_nothing(Board::Lock& lock);
 
     // One for memory that programs can see: does no other rank go on, which might let them see less?
     bool is_alone(Board::Lock& lock);
 
 private:
-    void share_vain() const;
+    void share_failed() const;
     void note(const char* event) const;
     void go_on();
 
@@ -50,7 +50,7 @@ private:
     Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
     WaitRecord* told_ = nullptr;  // where the board has it; none: it is not told, or there is no room
-    bool in_vain_ = false;        // see WaitRecord: somebody has said so in one of its naps
+    bool found_nothing_ = false;        // see WaitRecord: somebody has said so in one of its naps
     int pause_;  // ms that its next nap takes at most
 };
 

@@ -363,7 +363,7 @@ def _remedies(reader: Reader) -> Iterable[str]:
             f"{reader.producers} reopened files that were published: if a file is complete only later, give the "
             "out-port `publish: next`"
         )
-    if facts.in_vain and not facts.steps:
+    if facts.found_nothing and not facts.steps:
         yield from _missing_requests(reader)
     elif takes_filename(task) and reader.starts > 1 and task.rerun != "never":
         yield (
@@ -415,7 +415,7 @@ def _missing_requests(reader: Reader) -> Iterable[str]:
     """Why a task that opened or looked for steps got none."""
     facts = reader.facts
     asked, pattern = facts.asked, reader.port.pattern
-    times = "" if facts.in_vain == 1 else f" ({facts.in_vain} times)"
+    times = "" if facts.found_nothing == 1 else f" ({facts.found_nothing} times)"
     if facts.only_looks:
         named = {Path(name).name for name in reader.written}
         if named and is_wild(reader.port.called) and Path(asked).name not in named:
@@ -464,7 +464,7 @@ def _no_step(reader: Reader) -> Message:
     """The message about an in-port whose task opened or looked for steps while none were published."""
     facts = reader.facts
     written = sum(out.steps for _, _, out in reader.channels)
-    if written or facts.steps or not facts.in_vain or reader.task.resumed:
+    if written or facts.steps or not facts.found_nothing or reader.task.resumed:
         return ()
     asked, what = facts.asked, "looked for" if facts.only_looks else "opened"
     return (

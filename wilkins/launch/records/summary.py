@@ -136,11 +136,11 @@ def _aliases(report: Report) -> list[str]:
     """Notes on names that programs opened as an alias for the next step, or that would have been one."""
     found = []
     for port in report.ports:
-        task, name, pattern = report.tasks[port.task].name, port.stands, port.pattern
-        if port.stand_in == "found":
+        task, name, pattern = report.tasks[port.task].name, port.alias, port.pattern
+        if port.alias_state == "found":
             steps = count_of(port.steps, "step")
             found.append(f'note: task {task}: {name!r} stood for the next step of "{pattern}" ({steps})')
-        elif port.stand_in == "prevented":
+        elif port.alias_state == "prevented":
             from wilkins.launch.watch import explain
 
             found.append(f"task {task}: {explain.prevented(name, pattern)}")

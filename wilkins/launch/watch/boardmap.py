@@ -11,7 +11,7 @@ from wilkins.launch.programs.environment import takes_filename
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, may_read_again
 from wilkins.schema.patterns import is_wild
 from wilkins.transport.board import Board
-from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, Mode, Rest, values_of
+from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, FirstStep, Mode, values_of
 
 
 class BoardPorts:
@@ -64,7 +64,8 @@ class BoardPorts:
             "beside": "\n".join(port.beside),
             "on_disk": port.is_set and port.mode != "memory",
             "reads_again": port.direction == "in" and port.task in self._read_again,
-            "may_stand": self._may_stand(port),
+            "alias": port.stands,
+            "may_have_alias": self._may_have_alias(port),
         }
 
     def begins(self) -> list[Begin]:
@@ -75,10 +76,10 @@ class BoardPorts:
             for rank, sequence in enumerate(port.begins)
         ]
 
-    def rests(self, plan: Plan) -> list[Rest]:
+    def first_steps(self, plan: Plan) -> list[FirstStep]:
         """In a resumed run, what its channels get of their producers' ranks."""
         return [
-            Rest(place, rank, first, offered)
+            FirstStep(place, rank, first, offered)
             for place, channel in enumerate(self.planned_channels(plan))
             for rank, (first, offered) in enumerate(channel.rests)
         ]
@@ -91,12 +92,12 @@ class BoardPorts:
             return "file" if port.index in self._listed_whole else "both"
         return "memory" if port.mode == "memory" else "file"
 
-    def _may_stand(self, port: PortPlan) -> bool:
+    def _may_have_alias(self, port: PortPlan) -> bool:
         return port.direction == "in" and port.task in self._takes_filename and is_wild(port.called)
 
-    def may_stand(self) -> list[tuple[int, PortPlan]]:
+    def may_have_alias(self) -> list[tuple[int, PortPlan]]:
         """In-ports, by their board indices, for whose next step a name that the program opens may come to stand."""
-        return [(self._index[port.index], port) for port in self._coupled if self._may_stand(port)]
+        return [(self._index[port.index], port) for port in self._coupled if self._may_have_alias(port)]
 
     def board_channels(self, plan: Plan) -> list[BoardChannel]:
         """The channels between them, as the board wants them."""
@@ -124,7 +125,7 @@ def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None, *
             ports.board_ports(),
             ports.board_channels(plan),
             begins=ports.begins(),
-            rests=ports.rests(plan),
+            first_steps=ports.first_steps(plan),
             log=log,
             trace=trace,
             path=path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Literal
 
-from wilkins.transport.report_table import VainOpen
+from wilkins.transport.report_table import FailedOpen
 from wilkins.values import dataclass
 
 
@@ -38,7 +38,7 @@ class Exit:
         return f"killed by {name}" if self.code < 0 else f"exit code {self.code} ({name})"
 
 
-def met_end(vain: VainOpen | None, *, before: int, now: int) -> bool:
+def met_end(vain: FailedOpen | None, *, before: int, now: int) -> bool:
     """Whether a program that fails after a failed open has reached the end of its stream, as a loop does.
 
     Args:

@@ -61,7 +61,7 @@ def _not_there(run: TaskRun, report: Report) -> Iterator[str]:
             yield f"it asked for {name!r}, which matches no port of it{where} and is not there: {meant}"
     gone = {channel.inport for channel in report.channels if channel.given_up}
     for place, port in enumerate(report.ports):
-        ended = port.task == index and port.in_vain and report.tasks[index].vain_open
+        ended = port.task == index and port.found_nothing and report.tasks[index].failed_open
         if ended and not port.steps and place not in gone and (meant := did_you_mean(report, index, port.asked)):
             yield f"it asked for {port.asked!r}, and nobody has written a file of that name{where}: {meant}"
 
@@ -106,7 +106,7 @@ def untouched(run: TaskRun, report: Report | None = None) -> str:
     verb = "port" if len(run.untouched) == 1 else "ports"
     names = [one.name for one in report.tasks[run.plan.index].unmatched_names] if report else []
     ports = [port for port in report.ports if port.task == run.plan.index] if report else []
-    said = [_looked_for_missing(port) for port in ports if port.in_vain and not port.touched]
+    said = [_looked_for_missing(port) for port in ports if port.found_nothing and not port.touched]
     spelt = [_misread(run, report, names)] if report else []
     spelt = spelt if any(spelt) else [_misspelt(pattern, names) for pattern in run.untouched]
     said += [words for words in spelt if words]
@@ -162,7 +162,7 @@ def _elsewhere(run: TaskRun, report: Report) -> Iterator[str]:
 def _looked_for_missing(port: PortFacts) -> str:
     """The message about a program that looked for a file, and went on without it."""
     waits = "" if port.waits_looks else "; leave out `looks: now`, and its looks wait for their files"
-    times = "" if port.in_vain == 1 else f" {port.in_vain} times"
+    times = "" if port.found_nothing == 1 else f" {port.found_nothing} times"
     return f"it looked for {port.asked!r}{times} before a step was there, found nothing, and never opened it{waits}"
 
 
@@ -312,10 +312,10 @@ def cures(report: Report) -> list[str]:
 def _cure_of_name(report: Report, index: int, wait: Wait) -> str:
     """The remedy for a name that matches an in-port, if no producer has a file of that or a similar name."""
     port, who, name = report.ports[wait.port], report.tasks[index].name, wait.name
-    stands, pattern = port.stands, port.pattern
-    if port.stand_in == "found":
+    stands, pattern = port.alias, port.pattern
+    if port.alias_state == "found":
         return f"  {stands!r} stands for the next step of {pattern!r} for {who}, so {name!r} never comes"
-    if port.stand_in == "prevented":
+    if port.alias_state == "prevented":
         return f"  {who}: {prevented(stands, pattern)}"
     there = [channel.next for channel in report.channels if channel.inport == wait.port and channel.next]
     but = f", but {there[0]!r} was" if there else ""

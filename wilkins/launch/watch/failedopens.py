@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from wilkins.errors import count_of
 from wilkins.plan.plan import TaskPlan
 from wilkins.terminal.wording import listed
-from wilkins.transport.report_table import Report, VainOpen
+from wilkins.transport.report_table import FailedOpen, Report
 
 
 def failed_open(task: TaskPlan, report: Report) -> Iterator[str]:
     """Why the failure of a task after a failed open does not count as the end of its stream, and the remedy."""
-    failed = report.tasks[task.index].vain_open
+    failed = report.tasks[task.index].failed_open
     if failed is None:
         return
     name, sought = failed.name, failed.sought
@@ -27,7 +27,7 @@ def failed_open(task: TaskPlan, report: Report) -> Iterator[str]:
         yield from said(failed, report)
 
 
-def _once(failed: VainOpen, report: Report) -> Iterator[str]:
+def _once(failed: FailedOpen, report: Report) -> Iterator[str]:
     name, port = failed.name, report.ports[failed.port].pattern
     if not failed.steps:
         yield f"it opened {name!r}, and {_writers(failed.port, report)} ended without a step of that name"
@@ -38,7 +38,7 @@ def _once(failed: VainOpen, report: Report) -> Iterator[str]:
     )
 
 
-def _unequal(failed: VainOpen, report: Report) -> Iterator[str]:
+def _unequal(failed: FailedOpen, report: Report) -> Iterator[str]:
     name, port = failed.name, report.ports[failed.port].pattern
     yield (
         f"it opened {name!r} again when it had read all steps of that name, some of them {failed.opens} times: if it "
@@ -46,7 +46,7 @@ def _unequal(failed: VainOpen, report: Report) -> Iterator[str]:
     )
 
 
-def _unread(failed: VainOpen, report: Report) -> Iterator[str]:
+def _unread(failed: FailedOpen, report: Report) -> Iterator[str]:
     outs = out_ports(report, failed.port)
     yield (
         f"it opened {failed.name!r} again when it had read all steps of that name, and left steps of other names "
@@ -55,7 +55,7 @@ def _unread(failed: VainOpen, report: Report) -> Iterator[str]:
     )
 
 
-def _gone(failed: VainOpen, report: Report) -> Iterator[str]:
+def _gone(failed: FailedOpen, report: Report) -> Iterator[str]:
     channels = [channel for channel in report.channels if channel.inport == failed.port]
     if any(channel.given_up for channel in channels):
         return  # the account says why it was not kept

@@ -17,7 +17,7 @@ from wilkins.transport.board import Board
 def register_left_files(plan: Plan, board: Board, records: Path) -> None:
     """Register with the board the files that earlier runs have left in the folders of tasks, under names of in-ports
     that may get an alias for their next step: such a file does not prevent the alias."""
-    for inport, port in BoardPorts(plan).may_stand():
+    for inport, port in BoardPorts(plan).may_have_alias():
         for file in left_files(_files(plan.tasks[port.task], port.pattern), records):
             board.left_by_run(inport, file)
 

@@ -166,7 +166,7 @@ class Polls:
         """The missing file that one new process of a task after another opens, while the task reads nothing: its pool
         replaces each worker that fails. None if it is not to be ended."""
         task = report.tasks[index]
-        vain = task.vain_open
+        vain = task.failed_open
         if vain is None or vain.went_on != "no" or index not in self._patience or index in self._spared:
             self._respawns.pop(index, None)
             return None
@@ -242,7 +242,7 @@ class Pollers:
             return
         self._next = now + self._polls.every_s
         try:
-            self.poll_missing = self._board.asks_in_vain()
+            self.poll_missing = self._board.has_polls()
             report = self._board.report() if self.poll_missing else None
         except BoardHeldError:
             return  # the next turn reads it, and `StuckRuns` prints who holds it

@@ -158,7 +158,7 @@ class Supervisor:
         """Do what is due, and wait for what comes next; False: all is over."""
         more = tick() if tick else None
         now = time.monotonic()
-        self._board.tell_rest()
+        self._board.deliver()
         inherited = self._board.settle_inherited()
         self._verdicts.judge_ended(now)
         for run in self._starts.start_due(now):

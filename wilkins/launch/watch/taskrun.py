@@ -179,7 +179,7 @@ class TaskRun:
                 return False
         again = self._for_same_step
         self._board.task_failed(self.plan.index, again=again)
-        if not self._board.tell_rest():
+        if not self._board.deliver():
             self.poll_at = now + _SLOWEST_POLL
             return False
         back = self._go_back(self.plan, again)
@@ -374,7 +374,7 @@ class TaskRun:
             opened=self._board.steps_opened(self.plan.index),
             read=resumed.consumed + read,
             listed=self._board.listed(self.plan.index),
-            at_end=decide.met_end(self._board.vain_open(self.plan.index), before=resumed.consumed, now=read),
+            at_end=decide.met_end(self._board.failed_open(self.plan.index), before=resumed.consumed, now=read),
             met_failure=self._board.met_failure(self.plan.index),
             retries_left=max(0, self.plan.retries - self.failures),
             # What is left of a resumed task may need none of a port; a relay's producer answers for itself.

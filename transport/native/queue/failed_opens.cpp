@@ -1,4 +1,4 @@
-#include "queue/vain_opens.hpp"
+#include "queue/failed_opens.hpp"
 
 #include <cstring>
 
@@ -87,9 +87,9 @@ void note_had_name(const Board& board, int index, const char* name, bool again) 
 
 bool has_had_name(const Board& board, const PortRecord& inport, const char* name) { return knows(board, inport, kOnce, name); }
 
-void note_vain_open(const Board& board, int index, int reader, const char* name, const Asker& by) {
+void note_failed_open(const Board& board, int index, int reader, const char* name, const Asker& by) {
     const PortRecord& inport = board.port(index);
-    VainOpen& open = board.rank(board.task(inport.task).first_rank + reader).vain_open;
+    FailedOpen& open = board.rank(board.task(inport.task).first_rank + reader).failed_open;
     uint32_t steps = 0, opens = opens_of_last(board, inport, reader) + 1;
     Sought sought = Sought::strange;
     if (!in_order(inport)) {
@@ -114,7 +114,7 @@ void note_vain_open(const Board& board, int index, int reader, const char* name,
 }
 
 void note_went_on(const Board& board, int rank_index, const Asker& by, WentOn how, const char* to) {
-    VainOpen& open = board.rank(rank_index).vain_open;
+    FailedOpen& open = board.rank(rank_index).failed_open;
     if (!may_go_on(open)) return;
     // A process that runs beside the one that has asked may do what it had begun before.
     const bool started_since = open.pid == by.parent && open.at < by.began;
@@ -124,14 +124,14 @@ void note_went_on(const Board& board, int rank_index, const Asker& by, WentOn ho
     open.went_on.store(how, std::memory_order_relaxed);
 }
 
-bool ends_loop(const VainOpen& open) { return open.sought == Sought::next_name || open.sought == Sought::next_step; }
+bool ends_loop(const FailedOpen& open) { return open.sought == Sought::next_name || open.sought == Sought::next_step; }
 
-const VainOpen* last_vain_open(const Board& board, int index) {
+const FailedOpen* last_failed_open(const Board& board, int index) {
     const TaskRecord& task = board.task(index);
-    const VainOpen* last = nullptr;
-    const VainOpen* against = nullptr;
+    const FailedOpen* last = nullptr;
+    const FailedOpen* against = nullptr;
     for (const RankRecord& rank : ranks_of(board, task)) {
-        const VainOpen& open = rank.vain_open;
+        const FailedOpen& open = rank.failed_open;
         if (open.sought == Sought::nothing) continue;
         if (ends_loop(open) && open.went_on == WentOn::wrote) return &open;
         if (!ends_loop(open) && open.went_on == WentOn::no && (!against || open.at > against->at)) against = &open;

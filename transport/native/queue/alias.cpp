@@ -1,5 +1,5 @@
 // Names that stand for the next step of an in-port.
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 
 #include <cinttypes>
 #include <cstdio>
@@ -14,11 +14,11 @@
 namespace wilkins {
 
 OwnPattern own_pattern(const PortRecord& port) {
-    if (port.stand_in == StandIn::given) return {port.stands, static_cast<int>(port.stands_components)};
+    if (port.alias_state == AliasState::given) return {port.alias, static_cast<int>(port.alias_components)};
     return {port.pattern, static_cast<int>(port.components)};
 }
 
-const char* own_name(const PortRecord& port) { return stands_in(port) ? port.stands : port.pattern; }
+const char* own_name(const PortRecord& port) { return has_alias(port) ? port.alias : port.pattern; }
 
 bool is_called(const PortRecord& port, const char* name) {
     const OwnPattern own = own_pattern(port);
@@ -26,11 +26,11 @@ bool is_called(const PortRecord& port, const char* name) {
 }
 
 bool means(const PortRecord& inport, const char* asked, const char* published) {
-    if (stands_in(inport)) return same_ends(asked, inport.stands, static_cast<int>(inport.stands_components));
+    if (has_alias(inport)) return same_ends(asked, inport.alias, static_cast<int>(inport.alias_components));
     return same_ends(asked, published, static_cast<int>(inport.components));
 }
 
-const char* name_for(const PortRecord& inport, const SlotRecord& slot) { return stands_in(inport) ? inport.stands : slot.name; }
+const char* name_for(const PortRecord& inport, const SlotRecord& slot) { return has_alias(inport) ? inport.alias : slot.name; }
 
 namespace queue {
 
@@ -52,20 +52,20 @@ bool is_strange(const Board& board, const PortRecord& inport, const char* name) 
     return !past::knows(board, inport.shapes, shape);
 }
 
-bool may_stand_in(const Board& board, const PortRecord& inport, const char* name) {
-    return inport.stand_in == StandIn::undecided && is_strange(board, inport, name);
+bool may_be_alias(const Board& board, const PortRecord& inport, const char* name) {
+    return inport.alias_state == AliasState::undecided && is_strange(board, inport, name);
 }
 
 void decide(const Board& board, int index, int reader, const char* name, const OnDisk* file) {
     PortRecord& inport = board.port(index);
-    if (!may_stand_in(board, inport, name)) return;
-    strcpy(inport.stands, key_of(inport, name));
-    inport.stands_components = inport.components;
+    if (!may_be_alias(board, inport, name)) return;
+    strcpy(inport.alias, key_of(inport, name));
+    inport.alias_components = inport.components;
     char known[96];
     if (file) describe(*file, known);
     if (file && !past::knows(board, inport.left, known)) {
-        inport.stand_in = StandIn::prevented;
-        log_event_for(board, inport.task, reader, event::stands_not(inport.stands, inport.pattern));
+        inport.alias_state = AliasState::prevented;
+        log_event_for(board, inport.task, reader, event::stands_not(inport.alias, inport.pattern));
         return;
     }
     // Steps that were left out before go by, too.
@@ -75,18 +75,18 @@ void decide(const Board& board, int index, int reader, const char* name, const O
             const uint64_t reached = highest(board, channel, source.rank);
             logged = reached > logged ? reached : logged;
         }
-    inport.stand_in.store(StandIn::found, std::memory_order_release);
-    log_event_for(board, inport.task, reader, event::stands(inport.stands, inport.pattern));
+    inport.alias_state.store(AliasState::found, std::memory_order_release);
+    log_event_for(board, inport.task, reader, event::stands(inport.alias, inport.pattern));
     board.ring(index);
 }
 
 void name_opened(const Board& board, int index, const char* name) {
     PortRecord& inport = board.port(index);
-    if (inport.stand_in == StandIn::undecided && inport.shapes.stored > 0 && !is_strange(board, inport, name)) inport.stand_in = StandIn::no;
+    if (inport.alias_state == AliasState::undecided && inport.shapes.stored > 0 && !is_strange(board, inport, name)) inport.alias_state = AliasState::no;
 }
 
 void keep_names(PortRecord& inport) {
-    if (inport.stand_in == StandIn::undecided) inport.stand_in = StandIn::no;
+    if (inport.alias_state == AliasState::undecided) inport.alias_state = AliasState::no;
 }
 
 void left_by_run(const Board& board, int index, const OnDisk& file) {
@@ -101,11 +101,11 @@ void remember_shape(const Board& board, int index, const SourceRecord& source, c
     Shape shape, stands;
     shape_of(key_of(inport, name), shape, sizeof(shape));
     if (!past::knows(board, inport.shapes, shape)) past::add(board, inport.shapes, shape);
-    if (inport.stand_in != StandIn::found) return;
-    shape_of(inport.stands, stands, sizeof(stands));
+    if (inport.alias_state != AliasState::found) return;
+    shape_of(inport.alias, stands, sizeof(stands));
     if (strcmp(shape, stands) != 0) return;
     const char* const producer = board.task(board.port(source.port).task).name;
-    fail_run_for(board, inport.task, 0, event::stood_before(inport.stands, inport.pattern, producer, key_of(inport, name)));
+    fail_run_for(board, inport.task, 0, event::stood_before(inport.alias, inport.pattern, producer, key_of(inport, name)));
 }
 
 }  // namespace queue

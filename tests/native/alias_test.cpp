@@ -1,5 +1,5 @@
 // Names that stand for the next step of an in-port: given, or found by the first open.
-#include "queue/stand_in.hpp"
+#include "queue/alias.hpp"
 
 #include <cstring>
 
@@ -14,10 +14,10 @@ namespace {
 
 // Two producers of one rank, and a consumer of two that is started for each step.
 struct Run {
-    explicit Run(const char* stands = "", bool may_stand = true, const char* pattern = "*.h5") {
+    explicit Run(const char* stands = "", bool may_have_alias = true, const char* pattern = "*.h5") {
         BoardPlan plan;
         plan.tasks = {{"a", 1}, {"b", 1}, {"look", 2}};
-        plan.ports = {{0, Direction::out, "*.h5", 0}, {1, Direction::out, "*.h5", 0}, {2, Direction::in, pattern, 0, {}, stands, may_stand}};
+        plan.ports = {{0, Direction::out, "*.h5", 0}, {1, Direction::out, "*.h5", 0}, {2, Direction::in, pattern, 0, {}, stands, may_have_alias}};
         plan.channels = {{0, 2, 1, 8, WhenFull::block, 2}, {1, 2, 1, 8, WhenFull::block, 2}};
         CHECK(create_board(scratch.path.c_str(), plan) == 0 && board.attach(scratch.path.c_str()) == 0);
         queue::task_started(board, 0);
@@ -34,7 +34,7 @@ struct Run {
 
     // Opens the name; that of the step's producer, "-" if there is none, "gone" if none will come.
     const char* open(const char* name, int reader = 0, const OnDisk* file = nullptr) {
-        if (queue::may_stand_in(board, port(), name)) queue::decide(board, 2, reader, name, file);
+        if (queue::may_be_alias(board, port(), name)) queue::decide(board, 2, reader, name, file);
         else queue::name_opened(board, 2, name);
         const queue::Found found = queue::find(board, 2, reader, name);
         if (found.slot < 0) return found.passed ? "gone" : "-";
@@ -51,11 +51,11 @@ struct Run {
 
 void each_open_of_a_found_name_is_the_next_step() {
     Run run;
-    CHECK(!queue::may_stand_in(run.board, run.port(), "in.h5") && run.gives("in.h5", "-"));
+    CHECK(!queue::may_be_alias(run.board, run.port(), "in.h5") && run.gives("in.h5", "-"));
     run.write(0, "out_0.h5");
     run.write(1, "b7.h5");
     run.write(0, "out_1.h5");
-    CHECK(run.gives("./in.h5", "out_0.h5") && run.port().stand_in == StandIn::found);
+    CHECK(run.gives("./in.h5", "out_0.h5") && run.port().alias_state == AliasState::found);
     CHECK(run.gives("in.h5", "b7.h5") && run.gives("in.h5", "out_0.h5", 1) && run.gives("in.h5", "out_1.h5"));
     CHECK(run.gives("in.h5", "-") && run.gives("other.h5", "-") && run.gives("out_1.h5", "gone"));
     CHECK(run.gives("in.h5", "b7.h5", 1) && run.gives("in.h5", "out_1.h5", 1));
@@ -69,7 +69,7 @@ void each_open_of_a_found_name_is_the_next_step() {
 void names_of_producers_stay_theirs() {
     Run run;
     run.write(0, "out_0.h5");
-    CHECK(run.gives("out_12.h5", "-") && run.port().stand_in == StandIn::no);
+    CHECK(run.gives("out_12.h5", "-") && run.port().alias_state == AliasState::no);
     CHECK(run.gives("in.h5", "-") && run.gives("out_0.h5", "out_0.h5"));
     Run told_none("", false);
     told_none.write(0, "out_0.h5");
@@ -84,7 +84,7 @@ void a_file_on_disk_prevents_it_unless_a_run_has_left_it() {
         queue::left_by_run(run.board, 2, left ? file : changed);
         run.write(0, "out_0.h5");
         CHECK(!strcmp(run.open("in.h5", 0, &file), left ? "out_0.h5" : "-"));
-        CHECK(run.port().stand_in == (left ? StandIn::found : StandIn::prevented));
+        CHECK(run.port().alias_state == (left ? AliasState::found : AliasState::prevented));
     }
 }
 
@@ -118,7 +118,7 @@ void steps_that_are_left_out() {
         return run.board.slot(queue::next_step(run.board, 2)).name;
     };
     queue::task_started(run.board, 2, true);
-    CHECK(!strcmp(start_again(), "out_1.h5") && run.port().stand_in == StandIn::undecided);
+    CHECK(!strcmp(start_again(), "out_1.h5") && run.port().alias_state == AliasState::undecided);
     CHECK(run.gives("in.h5", "out_1.h5") && run.gives("in.h5", "out_1.h5", 1));
     CHECK(!strcmp(start_again(), "b.h5") && run.gives("in.h5", "b.h5", 1) && run.gives("in.h5", "-", 1));
 }

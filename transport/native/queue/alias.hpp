@@ -43,7 +43,7 @@ namespace queue {
 bool is_strange(const Board& board, const PortRecord& inport, const char* name);
 
 // Would the name stand in if it were opened now, and no file on disk had it?
-bool may_stand_in(const Board& board, const PortRecord& inport, const char* name);
+bool may_be_alias(const Board& board, const PortRecord& inport, const char* name);
 
 // Such a name is opened, and `file` is the one on disk that has it, or nullptr.
 void decide(const Board& board, int inport, int reader, const char* name, const OnDisk* file);

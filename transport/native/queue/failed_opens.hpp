@@ -19,19 +19,19 @@ struct Asker {
 };
 
 // A process of the rank has opened the name, or looked at it, and no step of it will come.
-void note_vain_open(const Board& board, int inport, int reader, const char* name, const Asker& by);
+void note_failed_open(const Board& board, int inport, int reader, const char* name, const Asker& by);
 
 // Has a rank asked in vain, and done nothing since that speaks against its end?
-inline bool may_go_on(const VainOpen& open) { return open.sought != Sought::nothing && open.went_on == WentOn::no; }
+inline bool may_go_on(const FailedOpen& open) { return open.sought != Sought::nothing && open.went_on == WentOn::no; }
 
 // The process goes on after it, or another one of its rank, had asked in vain: with a step, or with a file that it opens for writing.
 void note_went_on(const Board& board, int rank_index, const Asker& by, WentOn how, const char* to);
 
 // What the task has asked for in vain last, since its last start; or what speaks against taking a failure for the end of its stream: a rank
 // that met that and went on to write, or one that met something else. nullptr: it has asked for nothing.
-const VainOpen* last_vain_open(const Board& board, int task);
+const FailedOpen* last_failed_open(const Board& board, int task);
 
 // Would a loop over a stream end so?
-bool ends_loop(const VainOpen& open);
+bool ends_loop(const FailedOpen& open);
 
 }  // namespace wilkins::queue
