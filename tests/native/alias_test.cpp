@@ -71,10 +71,10 @@ void names_of_producers_stay_theirs() {
     run.write(0, "out_0.h5");
     CHECK(run.gives("out_12.h5", "-") && run.port().alias_state == AliasState::no);
     CHECK(run.gives("in.h5", "-") && run.gives("out_0.h5", "out_0.h5"));
-    Run told_none("", false);
-    told_none.write(0, "out_0.h5");
-    CHECK(told_none.gives("in.h5", "-") && queue::is_strange(told_none.board, told_none.port(), "in.h5"));
-    CHECK(!queue::is_strange(told_none.board, told_none.port(), "out_3.h5") && !queue::is_strange(told_none.board, told_none.port(), "in.nc"));
+    Run no_alias("", false);
+    no_alias.write(0, "out_0.h5");
+    CHECK(no_alias.gives("in.h5", "-") && queue::is_strange(no_alias.board, no_alias.port(), "in.h5"));
+    CHECK(!queue::is_strange(no_alias.board, no_alias.port(), "out_3.h5") && !queue::is_strange(no_alias.board, no_alias.port(), "in.nc"));
 }
 
 void a_file_on_disk_prevents_it_unless_a_run_has_left_it() {
@@ -106,7 +106,7 @@ void a_given_name() {
     CHECK(run.gives("data/in.h5", "out_0.h5") && run.gives("/here/data/in.h5", "x/out_1.h5") && run.gives("data/in.h5", "-"));
 }
 
-// A program that has opened nothing is not started for its step again, whether a name stands in later or not.
+// A program that has opened nothing is not started for its step again, whether there is an alias later or not.
 void steps_that_are_left_out() {
     Run run;
     run.write(0, "out_0.h5");
@@ -143,6 +143,6 @@ int main() {
     a_given_name();
     steps_that_are_left_out();
     shapes();
-    puts("stand-in: ok");
+    puts("alias: ok");
     return 0;
 }

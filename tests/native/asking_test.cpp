@@ -107,7 +107,7 @@ private:
     std::vector<int> written_;
 };
 
-void all_ranks_are_told_the_same() {
+void all_ranks_get_the_same_answer() {
     for (bool fixed : {false, true})
         for (int writers : {1, 2})
             for (unsigned depth : {1u, 3u})
@@ -167,7 +167,7 @@ void ahead() {
 }  // namespace
 
 int main() {
-    all_ranks_are_told_the_same();
+    all_ranks_get_the_same_answer();
     a_step_that_was_withdrawn();
     ahead();
     puts("asking: ok");

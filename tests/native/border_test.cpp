@@ -76,8 +76,8 @@ void plans() {
     const plan::BoardPort ports[] = {{{}, 0, Direction::out, kLongPattern}, {{}, 1, Direction::in, kLongPattern}};
     const plan::BoardChannel channel = {0, 1, 1, 1, WhenFull::block, 1};
     const plan::Begin begin = {0, 0, 1};
-    const plan::FirstStep rest = {0, 0, 1, 1};
-    const plan::Arrays run = {tasks, 2, ports, 2, &channel, 1, &begin, 1, &rest, 1, kLongName, kLongName, 0};
+    const plan::FirstStep first = {0, 0, 1, 1};
+    const plan::Arrays run = {tasks, 2, ports, 2, &channel, 1, &begin, 1, &first, 1, kLongName, kLongName, 0};
     CHECK(with_each_failing([&] { return wilkins_board_create(scratch.path.c_str(), &run); }, [](int error) { return error == ENOMEM; }) > 0);
 
     int error = 0;

@@ -130,18 +130,18 @@ void what_is_read_comes() {
     write_elsewhere(file, part, 1, kHalf, std::vector<unsigned char>(model.begin() + static_cast<std::ptrdiff_t>(kHalf), model.end()));
     close_step(file);
     const SlotRecord& slot = process().board.slot(token.slot);
-    CHECK(slot.lent.is == Absence::scattered && slot.lent.absent.load() == kHalf / homes::kSector);
+    CHECK(slot.lazy.is == Absence::scattered && slot.lazy.absent.load() == kHalf / homes::kSector);
     StepFile* const reader = open();
     check_range(reader, model, 0, kHalf);
-    CHECK(slot.lent.absent.load() == kHalf / homes::kSector);
+    CHECK(slot.lazy.absent.load() == kHalf / homes::kSector);
     check_range(reader, model, kHalf + 1, kHalf + 2);
-    CHECK(slot.lent.absent.load() == kHalf / homes::kSector - 1);
+    CHECK(slot.lazy.absent.load() == kHalf / homes::kSector - 1);
     reader->bring({{kHalf + 1000, kHalf + 1001}, {kHalf + 3000, kHalf + 3100}});
-    CHECK(slot.lent.absent.load() == kHalf / homes::kSector - 5);
+    CHECK(slot.lazy.absent.load() == kHalf / homes::kSector - 5);
     // A descriptor shows all of it.
     std::vector<unsigned char> raw(model.size());
     CHECK(pread(reader->descriptor(), raw.data(), raw.size(), 0) == static_cast<ssize_t>(raw.size()));
-    CHECK(raw == model && slot.lent.absent.load() == 0);
+    CHECK(raw == model && slot.lazy.absent.load() == 0);
     close_step(reader);
 }
 

@@ -12,7 +12,7 @@ using namespace wilkins;
 namespace {
 
 // What a process and its children tell each other.
-struct Told {
+struct Shared {
     std::atomic<uint32_t> number;
     std::atomic<uint32_t> childs;
     std::atomic<int> child;
@@ -20,10 +20,10 @@ struct Told {
     SharedLock lock;
 };
 
-Told* shared() {
-    void* bytes = mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+Shared* shared() {
+    void* bytes = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(bytes != MAP_FAILED);
-    return static_cast<Told*>(bytes);
+    return static_cast<Shared*>(bytes);
 }
 
 void until(const std::atomic<int>& step, int wanted) {
@@ -41,67 +41,67 @@ void end(pid_t child) {
 }
 
 void a_lock_ends_with_its_process_alone(const Board& board) {
-    Told* told = shared();
+    Shared* child_of = shared();
     const pid_t parent = fork();
     CHECK(parent >= 0);
     if (parent == 0) {
-        told->number = board.self();
+        child_of->number = board.self();
         for (int fd = 0; fd < 1024; ++fd) close(fd);
         const pid_t child = fork();
         if (child == 0) {
-            told->childs = board.joined();
-            ++told->step;
+            child_of->childs = board.joined();
+            ++child_of->step;
             for (;;) pause();
         }
-        told->child = child;
-        ++told->step;
+        child_of->child = child;
+        ++child_of->step;
         for (;;) pause();
     }
-    until(told->step, 2);
-    CHECK(told->childs == 0);  // a fork is another process
-    CHECK(told->number != 0 && !board.is_over(told->number));
+    until(child_of->step, 2);
+    CHECK(child_of->childs == 0);  // a fork is another process
+    CHECK(child_of->number != 0 && !board.is_over(child_of->number));
     end(parent);
-    CHECK(board.is_over(told->number));  // though its child lives
-    kill(told->child, SIGKILL);
+    CHECK(board.is_over(child_of->number));  // though its child lives
+    kill(child_of->child, SIGKILL);
     CHECK(waitpid(parent, nullptr, 0) == parent);
 }
 
 void a_program_that_takes_its_place_is_another_process(const Board& board) {
-    Told* told = shared();
+    Shared* child_of = shared();
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        told->number = board.self();
-        told->step = 1;
+        child_of->number = board.self();
+        child_of->step = 1;
         execl("/bin/sleep", "sleep", "100", static_cast<char*>(nullptr));
         _exit(1);
     }
-    until(told->step, 1);
+    until(child_of->step, 1);
     const int64_t limit = now_ns() + 30'000'000'000;
-    while (!board.is_over(told->number)) CHECK(now_ns() < limit);
+    while (!board.is_over(child_of->number)) CHECK(now_ns() < limit);
     CHECK(waitpid(child, nullptr, WNOHANG) == 0);
     kill(child, SIGKILL);
     CHECK(waitpid(child, nullptr, 0) == child);
 }
 
 void only_the_lock_of_a_dead_holder_is_taken(const Board& board, Life& life) {
-    Told* told = shared();
+    Shared* child_of = shared();
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        CHECK(take(told->lock, life) == Taken::free);
-        told->number = life.self();
-        told->step = 1;
+        CHECK(take(child_of->lock, life) == Taken::free);
+        child_of->number = life.self();
+        child_of->step = 1;
         for (;;) pause();
     }
-    until(told->step, 1);
-    CHECK(take(told->lock, life, now_ns() + 500'000'000) == Taken::not_yet);
-    CHECK(holder(told->lock) == told->number && !board.is_over(told->number));
+    until(child_of->step, 1);
+    CHECK(take(child_of->lock, life, now_ns() + 500'000'000) == Taken::not_yet);
+    CHECK(holder(child_of->lock) == child_of->number && !board.is_over(child_of->number));
     end(child);
-    CHECK(take(told->lock, life) == Taken::from_dead);
-    CHECK(holder(told->lock) == life.self());
-    give_back(told->lock);
-    CHECK(holder(told->lock) == 0 && take(told->lock, life) == Taken::free);
+    CHECK(take(child_of->lock, life) == Taken::from_dead);
+    CHECK(holder(child_of->lock) == life.self());
+    give_back(child_of->lock);
+    CHECK(holder(child_of->lock) == 0 && take(child_of->lock, life) == Taken::free);
     CHECK(waitpid(child, nullptr, 0) == child);
 }
 

@@ -83,7 +83,7 @@ void ranks_share_answers() {
     CHECK(!SharedAnswer(run.board, 1, 0, "s0.h5").known().given);
 }
 
-// A reader that is alone is told what is there at each look.
+// A reader that is alone sees what is there at each look.
 void one_rank_shares_nothing() {
     Run run(1);
     SharedAnswer first(run.board, 1, 0, "s0.h5");
@@ -96,10 +96,10 @@ void looks_in_vain_count_until_the_rank_goes_on() {
     Run run(2);
     note_failed(run.board, 1, 1, "s3.h5");
     note_failed(run.board, 1, 1, "s3.h5");
-    CHECK(run.board.rank(2).vain.looks == 2);
+    CHECK(run.board.rank(2).empty_looks.looks == 2);
     ++run.board.rank(2).files;
     note_failed(run.board, 1, 1, "s4.h5");
-    CHECK(run.board.rank(2).vain.looks == 1 && !strcmp(run.board.rank(2).vain.name, "s4.h5"));
+    CHECK(run.board.rank(2).empty_looks.looks == 1 && !strcmp(run.board.rank(2).empty_looks.name, "s4.h5"));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "base/patterns.hpp"
 #include "board/arena.hpp"
 #include "check.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 
 using namespace wilkins;
 using test::Scratch;
@@ -112,7 +112,7 @@ void any_order_within_the_queue() {
     }
 }
 
-// Ranks that share the files among them give the others' up, one after the other; the queue is for what none has had.
+// Ranks that share the files among them give the others' up, one after the other; the queue is for what none has consumed.
 void every_rank_its_share() {
     Pair p("plt*.h5", "plt*.h5", 1, 3, 1, 2, WhenFull::block);
     const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
@@ -138,7 +138,7 @@ void one_rank_is_late() {
     CHECK(p.write(name(ahead).c_str()));
 }
 
-// Two ranks read all, each file's second part before its first, and none loses what the other has had.
+// Two ranks read all, each file's second part before its first, and none loses what the other has consumed.
 void the_other_way_round_by_two_ranks() {
     Pair p("*.h5", "*.h5", 1, 2, 1, 2, WhenFull::block);
     for (int s = 0; s < p.board.source(0).slots; ++s) p.board.slot(s).reserved.store(kRetained);  // such large ones are not kept for long
@@ -147,7 +147,7 @@ void the_other_way_round_by_two_ranks() {
         const std::string mesh = "mesh" + std::to_string(i) + ".h5", part = "part" + std::to_string(i) + ".h5";
         CHECK(p.write(mesh.c_str()) && p.write(part.c_str()));
         CHECK(p.read(part.c_str(), 0) == sequence + 1 && p.read(mesh.c_str(), 0) == sequence);
-        CHECK(p.read(part.c_str(), 1) == sequence + 1);  // is not past the mesh, though the other rank has had it
+        CHECK(p.read(part.c_str(), 1) == sequence + 1);  // is not past the mesh, though the other rank has consumed it
         const std::string next = "next" + std::to_string(i) + ".h5";
         CHECK(p.write(next.c_str()));
         CHECK(p.read(mesh.c_str(), 1) == sequence);
@@ -155,7 +155,7 @@ void the_other_way_round_by_two_ranks() {
     }
 }
 
-// Steps that all have had can be opened again by their names, as long as there is room; what was opened least recently goes first.
+// Steps that all have consumed can be opened again by their names, as long as there is room; what was opened least recently goes first.
 void two_passes() {
     const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
     Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::block);
@@ -175,7 +175,7 @@ void two_passes() {
 }
 
 // Large steps are not kept, unless the workflow file says how many.
-void memory_of_what_was_had() {
+void memory_of_consumed_steps() {
     const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
     for (const uint32_t given : {0u, 5u}) {
         AccessKeys keys;
@@ -199,7 +199,7 @@ void memory_of_what_was_had() {
     }
 }
 
-// A name that its rank has had, and a later one after it, may be written anew: the next file tells.
+// A name that its rank has consumed, and a later one after it, may be written anew: the next file tells.
 void going_back() {
     Pair p("r.*", "r.*", 1, 1, 1, 2, WhenFull::block);
     CHECK(p.write("r.1") && p.write("r.2"));
@@ -226,7 +226,7 @@ void going_back() {
     CHECK(q.read("r.1") == 0 && q.read("r.3") == 2);
 }
 
-// What a rank of a program has had, the next start of it does not get by name, and finds in no list; what none has had, it does.
+// The next start of a program gets by name, and lists, only what no rank of it has consumed.
 void started_again() {
     Pair p("plt*.h5", "plt*.h5", 1, 2, 1, 4, WhenFull::block);
     for (const char* name : {"plt0.h5", "plt1.h5", "plt2.h5"}) CHECK(p.write(name));
@@ -472,7 +472,7 @@ void names_that_clash_and_history() {
     CHECK(queue::find_own(p.board, 0, "out1.h5") < 0);
 }
 
-// "Remove the old file, write the new one" is a common habit: what was published still reaches its consumers.
+// "Remove the old file, write the new one" is common: what was published still reaches its consumers.
 void removing_before_rewriting() {
     for (const char* pattern : {"out.h5", "*.h5"}) {
         Pair p(pattern, pattern, 1, 1, 1, 3, WhenFull::block);
@@ -566,15 +566,15 @@ void following_the_lead() {
     CHECK(p.read("out.h5", 1) == 2);
 }
 
-// Writes a step of a board's first source, or goes on with a resting one, and closes it.
+// Writes a step of a board's first source, or goes on with a closed one, and closes it.
 void write_and_close(const Pair& p, const char* name) {
     const uint64_t place = hash_text(name);
-    int slot = queue::find_resting(p.board, 0, name, place);
+    int slot = queue::find_closed(p.board, 0, name, place);
     queue::turn_to(p.board, 0, slot < 0 ? 0 : place);
     if (slot < 0) slot = queue::take_slot(p.board, 0, false);
     CHECK(slot >= 0);
     SlotRecord& record = p.board.slot(slot);
-    if (record.state != SlotState::resting) record.stamp = ++p.board.head().stamp;
+    if (record.state != SlotState::closed) record.stamp = ++p.board.head().stamp;
     record.writer_process = p.board.self();
     record.state = SlotState::writing;
     record.size = 1;
@@ -598,16 +598,16 @@ void claiming() {
     CHECK(queue::take_slot(p.board, 0, false) == 0 && empty.claimed_by == 0);
 
     write_and_close(p, "plt0.h5");
-    SlotRecord& renamed = p.board.slot(queue::find_resting(p.board, 0, "plt0.h5", 0));
+    SlotRecord& renamed = p.board.slot(queue::find_closed(p.board, 0, "plt0.h5", 0));
     CHECK(!queue::settle_claims(p.board, 0, count));
     renamed.claimed_by = p.board.self();
-    CHECK(queue::settle_claims(p.board, 0, count) && renamed.state == SlotState::resting && discarded == 0);
+    CHECK(queue::settle_claims(p.board, 0, count) && renamed.state == SlotState::closed && discarded == 0);
     renamed.claimed_by = kNobody;
     CHECK(!queue::settle_claims(p.board, 0, count) && discarded == 1);
-    CHECK(queue::find_resting(p.board, 0, "plt0.h5", 0) == -1);
+    CHECK(queue::find_closed(p.board, 0, "plt0.h5", 0) == -1);
 
     write_and_close(p, "plt1.h5");
-    p.board.slot(queue::find_resting(p.board, 0, "plt1.h5", 0)).claimed_by = p.board.self();
+    p.board.slot(queue::find_closed(p.board, 0, "plt1.h5", 0)).claimed_by = p.board.self();
     queue::task_exited(p.board, 0, true, true, count);  // it may have the one name or the other
     CHECK(discarded == 2 && p.board.port(0).steps == 0);
 }
@@ -621,12 +621,12 @@ void empty_files() {
     strcpy(record.name, "plt0.h5");
     queue::close_slot(p.board, slot, 0);
     CHECK(queue::publish_long_empty(p.board, -1) == 1 && p.read("plt0.h5") == -1);
-    record.rests_since -= 2'000'000'000;
+    record.empty_since -= 2'000'000'000;
     CHECK(queue::publish_long_empty(p.board, 1) == 0 && p.read("plt0.h5") == -1);  // another task's
     CHECK(queue::publish_long_empty(p.board, 0) == 0 && p.read("plt0.h5") == 0);
 }
 
-void resting() {
+void closed() {
     Pair third("plt*.h5", "plt*.h5", 1, 1, 1, 9, WhenFull::block, {Mode::memory, Publish::close, 3});
     for (const char* name : {"plt0.h5", "plt1.h5"}) {
         for (int close = 0; close < 2; ++close) {
@@ -655,21 +655,21 @@ void resting() {
 
     Pair full("*.h5", "*.h5", 1, 1, 1, 1, WhenFull::block, {Mode::memory, Publish::close, 2});
     for (int i = 0; i < full.board.source(0).slots; ++i) {
-        CHECK(!queue::full_of_resting(full.board, 0));
+        CHECK(!queue::full_of_closed(full.board, 0));
         write_and_close(full, std::to_string(i).append(".h5").c_str());
     }
-    CHECK(queue::full_of_resting(full.board, 0) && queue::take_slot(full.board, 0, true) < 0);
+    CHECK(queue::full_of_closed(full.board, 0) && queue::take_slot(full.board, 0, true) < 0);
 }
 
 // What a process that died with the lock has left is completed.
 void repairing() {
     Pair next("plt*.h5", "plt*.h5", 1, 1, 1, 9, WhenFull::block, {Mode::memory, Publish::next});
     write_and_close(next, "plt0.h5");
-    const int removed = queue::find_resting(next.board, 0, "plt0.h5", 0);
+    const int removed = queue::find_closed(next.board, 0, "plt0.h5", 0);
     CHECK(removed >= 0);
     next.board.slot(removed).removed = 1;  // it died while it removed the file
     queue::repair(next.board);
-    CHECK(queue::find_resting(next.board, 0, "plt0.h5", 0) < 0);
+    CHECK(queue::find_closed(next.board, 0, "plt0.h5", 0) < 0);
     queue::task_exited(next.board, 0, true, true);
     CHECK(next.read("plt0.h5") == -1 && next.board.port(0).steps == 0);
 
@@ -894,7 +894,7 @@ int main() {
     chosen_of_one_name();
     claiming();
     empty_files();
-    resting();
+    closed();
     repairing();
     opened_twice_per_step();
     dropping_with_two_readers();
@@ -909,7 +909,7 @@ int main() {
     one_rank_is_late();
     the_other_way_round_by_two_ranks();
     two_passes();
-    memory_of_what_was_had();
+    memory_of_consumed_steps();
     going_back();
     started_again();
     removing_what_was_read();

@@ -88,7 +88,7 @@ void random_against_model() {
     }
 }
 
-// The most memory that a run took is what it had: not what another rank has asked for at that moment, and may not get.
+// The most memory that a run took is what it got: not what another rank has asked for at that moment, and may not get.
 void most_memory() {
     const Board& board = process().board;
     const int other = board.head().slots - 1;
@@ -220,7 +220,7 @@ void looks_while_the_file_grows() {
     StepFile* lead = create("growing.h5");
     const std::vector<unsigned char> data(5000, 7);
     CHECK(lead->write(0, data.data(), data.size()) == 0);
-    const uint64_t had = process().board.slot(lead->state->slot).reserved.load(), block = had / kBlock + 20;
+    const uint64_t reserved = process().board.slot(lead->state->slot).reserved.load(), block = reserved / kBlock + 20;
     CHECK(lead->set_eof((block + 20) * kBlock) == 0);
     int ready[2], go[2];
     CHECK(pipe(ready) == 0 && pipe(go) == 0);
@@ -232,9 +232,9 @@ void looks_while_the_file_grows() {
         StepFile* file = attach_step(lead->token(), true, lead->name(), &error);
         CHECK(file);
         const Mapping& mapping = file->state->mapping;
-        CHECK(open_to(mapping, had) == 0);
+        CHECK(open_to(mapping, reserved) == 0);
         CHECK(write(ready[1], &word, 1) == 1 && read(go[0], &word, 1) == 1);
-        CHECK(make_valid(mapping, block, had) == 0 && mapping.bytes[block * kBlock] == 0 && mapping.bytes[block * kBlock + 100] == 7);
+        CHECK(make_valid(mapping, block, reserved) == 0 && mapping.bytes[block * kBlock] == 0 && mapping.bytes[block * kBlock + 100] == 7);
         close_step(file);
         _exit(0);
     }

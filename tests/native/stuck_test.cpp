@@ -15,7 +15,7 @@
 #include "queue/queue.hpp"
 #include "waiting/circle.hpp"
 #include "waiting/members.hpp"
-#include "waiting/rest.hpp"
+#include "waiting/thread_state.hpp"
 
 using namespace wilkins;
 
@@ -291,7 +291,7 @@ void end(Run& run) {
     end_circle(run.board, 1);
 }
 
-// Those that wait stretch a queue as far as it goes; of wildcard names they let go what no rank has had.
+// Those that wait stretch a queue as far as it goes; of wildcard names they let go what no rank has consumed.
 void a_circle_that_a_longer_queue_ends() {
     for (const char* name : {"out*.h5", "out.h5"}) {
         BoardPlan plan = pair(name, name);
@@ -309,7 +309,7 @@ void a_circle_that_a_longer_queue_ends() {
             run.write(0, step(i).c_str());
             run.wait(0, WaitFor::room, 0, step(i + 1).c_str());
             CHECK(run.stuck());
-            CHECK(is_stuck(run.board, 1) == (i == 3) && find_lasting(run.board).told.empty() == (i < 3 || !stream));
+            CHECK(is_stuck(run.board, 1) == (i == 3) && find_lasting(run.board).description.empty() == (i < 3 || !stream));
             if (i == 3) break;
             CHECK(!queue::has_room(run.board, 0, step(i + 1).c_str()));
             end(run);
@@ -345,10 +345,10 @@ void a_process_that_may_go_on() {
         }
         while (run.board.rank(1).members[1].process == 0) usleep(1000);
         end(run);
-        CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).told.empty() && find_doubtful(run.board).empty());
+        CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).description.empty() && find_doubtful(run.board).empty());
         run.board.head().moved_at -= 2 * kUnsureNs;
         // (Others must be able to see what it sleeps in.)
-        while (sleeps && rest_of(child, child) != Rest::sleeps) usleep(1000);
+        while (sleeps && state_of(child, child) != ThreadState::asleep) usleep(1000);
         CHECK(find_doubtful(run.board).empty() == sleeps);
         end(run);
         CHECK(run.board.channel(0).let_go == sleeps);
@@ -464,7 +464,7 @@ void a_rank_in_a_call_of_mpi() {
     end(run);
     CHECK(run.board.channel(0).let_go == 1);
     leave_among(run.board, run.board.rank(1));
-    CHECK(find_lasting(run.board).told.empty());
+    CHECK(find_lasting(run.board).description.empty());
 }
 
 // Nobody knows what the other rank of the producer does: the queue grows all the same, after a while; no step is let go, and that is said.
@@ -481,7 +481,7 @@ void a_rank_that_does_something_else() {
     run.write(0, "out1.h5");
     run.board.head().moved_at -= 2 * kUnsureNs;
     end(run);
-    CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).told.empty());
+    CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).description.empty());
     CHECK(find_doubtful(run.board).find("(task 'sim' rank 1) is not known to wait") != std::string::npos);
 }
 

@@ -89,23 +89,23 @@ int main() {
     CHECK(waitpid(killed, &status, 0) == killed);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     { Board::Lock lock(second); }
-    const std::string told = text_of(plan.trace_file);
-    const size_t mark = told.find("\n\nagain\n");
+    const std::string written = text_of(plan.trace_file);
+    const size_t mark = written.find("\n\nagain\n");
     CHECK(mark != std::string::npos);
-    const size_t first = told.find('\n') + 1;
-    CHECK(told.substr(first, mark + 1 - first) == told.substr(mark + strlen("\n\nagain\n")));
+    const size_t first = written.find('\n') + 1;
+    CHECK(written.substr(first, mark + 1 - first) == written.substr(mark + strlen("\n\nagain\n")));
 
     // What nobody acts on is written with what comes next.
     {
         Board::Lock lock(second);
         trace::note(second, "open", 0, 0, "out*.h5", "out0.h5", 0, 1);
     }
-    CHECK(text_of(plan.trace_file) == told);
+    CHECK(text_of(plan.trace_file) == written);
     {
         Board::Lock lock(second);
         trace::note(second, "publish", 0, 0, "out*.h5", "out1.h5", 1, 1);
     }
-    const std::string more = text_of(plan.trace_file).substr(told.size());
+    const std::string more = text_of(plan.trace_file).substr(written.size());
     CHECK(more.find("\topen\t") < more.find("\tpublish\t") && more.find("\tpublish\t") != std::string::npos);
 
     // A run that may be gone on with has a trace without gaps: after what could not be written, nothing is.

@@ -266,7 +266,7 @@ if k == 2: sys.exit(3)
     assert said(tmp_path, "c").count("\n") == 2, ran.err
 
 
-@pytest.mark.parametrize("point", ["stage.copied", "stage.passing", "rest.counted", "create.mapped"])
+@pytest.mark.parametrize("point", ["stage.copied", "stage.passing", "closed.counted", "create.mapped"])
 def test_a_stage_that_is_killed_has_passed_on_whole_files_only(point: str, tmp_path: Path) -> None:
     names = programs(tmp_path, MAKE, WAYS["it adds an attribute"], USE)
     workflow(tmp_path, names)

@@ -106,7 +106,7 @@ bool bracket(const char* pattern, char c, const char** next, bool* closed) {
 
 namespace {
 
-// Does the pattern match what is left of the text from some folder on?
+// True if the pattern matches what is left of the text from some folder on.
 bool match_below(const char* pattern, const char* text) {
     for (const char* at = text; at; at = strchr(at, '/')) {
         if (*at == '/') ++at;

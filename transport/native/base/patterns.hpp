@@ -11,13 +11,13 @@ inline constexpr size_t kNameMax = 1024;  // longest file name a step can carry,
 // Removes "./", "//" and "a/../" by the text alone. False if the result does not fit.
 bool normalise(const char* name, char* out, size_t room);
 
-// Does the pattern hold one of * ? [ ?
+// True if the pattern holds one of the wildcards * ? [.
 bool has_wildcard(const char* pattern);
 
 // Number of path components.
 int count_components(const char* name);
 
-// Does a folder of the pattern stand for any number of folders ("**")? Such a pattern is compared with whole names.
+// True if a folder of the pattern means any number of folders ("**"). Such a pattern is compared with whole names.
 bool is_deep(const char* pattern);
 
 // Last components that a pattern is compared with: its own number, or all.
@@ -33,11 +33,11 @@ const char* last_components(const char* name, int n);
 // Shell pattern match in which * and ? do not match '/', and a folder ** stands for any number of folders, also for none.
 bool glob_match(const char* pattern, const char* text);
 
-// Does a normalised name match a port's pattern? A relative pattern of n components is compared with the name's last n; one that is
+// True if a normalised name matches a port's pattern. A relative pattern of n components is compared with the name's last n; one that is
 // compared with all matches only names from the root on.
 bool pattern_match(const char* pattern, int components, const char* name);
 
-// Do the names have the same last component, or the same n last ones?
+// True if the names have the same last component, or the same n last ones.
 bool same_ends(const char* one, const char* other, int n);
 
 // The name with every number as '#': names that differ only in their numbers have the same one.

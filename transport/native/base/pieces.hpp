@@ -36,7 +36,7 @@ public:
         message_.msg_iovlen = window_.size();
         return &message_;
     }
-    // Does nothing follow what `next` has given?
+    // True if nothing follows what `next` has given.
     bool is_last() const { return is_last_; }
 
     // So much of it has been moved.

@@ -87,7 +87,7 @@ inline int share_byte(int fd, off_t place) {
     byte.l_type = F_RDLCK;
     return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLK, &byte));
 }
-// Could it take the byte?
+// True if the byte could be taken.
 inline bool is_byte_free(int fd, off_t place) {
     struct flock byte = byte_of(place);
     return syscall(SYS_fcntl, fd, F_OFD_GETLK, &byte) == 0 && byte.l_type == F_UNLCK;

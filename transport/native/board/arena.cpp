@@ -112,7 +112,7 @@ bool has_addresses(uint64_t length) {
     return true;
 }
 
-// Are there fewer addresses than a processor has, although nobody has set a limit? So it is under valgrind, which has 128 GB of them.
+// True if there are fewer addresses than a processor has, although nobody has set a limit. Valgrind, for one, has 128 GB of them.
 bool addresses_are_scarce() {
     struct rlimit limit;
     return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY && !has_addresses(kAmple);
@@ -321,7 +321,7 @@ bool Arenas::on_disk(int slot) const { return board_.port(board_.source(board_.s
 
 uint64_t Arenas::room(int slot) const { return on_disk(slot) ? kRoomOnDisk : board_.head().reserve; }
 
-// Are mappings of the slot's arena kept from step to step? Not of a file on disk, which is another one for each, and not where there are
+// True if mappings of the slot's arena are kept from step to step. False of a file on disk, which is another one for each, and not where there are
 // slots for a whole series: those would take all addresses.
 bool Arenas::keeps(int slot) const {
     return !on_disk(slot) && !board_.source(board_.slot(slot).source).series;

@@ -146,7 +146,7 @@ private:
     Places places_;
 };
 
-// Blocks of an arena's table, and grains of a block that is kParted. Of a step that is lent: kAbsent, not here yet.
+// Blocks of an arena's table, and grains of a block that is kParted. Of a lazy step: kAbsent, not here yet.
 enum : uint8_t { kStale = 0, kZeroing = 1, kParted = 2, kValid = 3, kAbsent = 4 };
 
 // Makes one block hold what the step should hold there: zeros, if nothing was written to it yet. Memory that the arena gets

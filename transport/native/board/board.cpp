@@ -93,7 +93,7 @@ void relax() {
 #endif
 }
 
-// Is the bell rung within a moment? It costs less to see that than to fall asleep and to be woken: two system calls, and a processor
+// True if the bell rings within a moment. It costs less to see that than to fall asleep and to be woken: two system calls, and a processor
 // that stops. Where it does not happen, since who would ring has no processor, say, hardly any time is spent on it.
 bool glance(const std::atomic<uint32_t>& bell, uint32_t seen) {
     if (const uint32_t left = unseen.load(std::memory_order_relaxed); left > 0) {

@@ -47,8 +47,8 @@ public:
     uint64_t& offered(const ChannelRecord& channel, int source) const { return at<uint64_t>(channel.offered, source); }
     uint64_t& first(const ChannelRecord& channel, int source) const { return at<uint64_t>(channel.firsts, source); }
     uint8_t& on(const SlotRecord& slot, int place) const { return at<uint8_t>(slot.on, place); }
-    uint8_t& had(const SlotRecord& slot, const ChannelRecord& channel, int reader) const {
-        return at<uint8_t>(slot.had, channel.had_place + reader);
+    uint8_t& consumed(const SlotRecord& slot, const ChannelRecord& channel, int reader) const {
+        return at<uint8_t>(slot.consumed, channel.reader_place + reader);
     }
     uint64_t& before(const SlotRecord& slot, int beside) const { return at<uint64_t>(slot.origin.before, beside); }
     uint64_t& latest(const PortRecord& port, int rank) const { return at<uint64_t>(port.latest, rank); }
@@ -83,11 +83,11 @@ public:
         // in the trace file before anybody acts on it, is there. False if that takes longer than this lock may wait.
         bool release();
         void acquire();
-        // From now on it waits no longer than so many ns for anything. False if the lock cannot be had in that time.
+        // From now on it waits no longer than so many ns for anything. False if the lock is not free in that time.
         bool acquire_within(int64_t patience);
         // Also few events go to the trace file when the lock is released (see board/trace.hpp).
         void write_events() { events_kept_ = 0; }
-        // Does this thread hold one? Then what a signal handler of it does must not ask for another.
+        // True if this thread holds one. Then what a signal handler of it does must not ask for another.
         static bool is_held();
         // If this thread holds a lock: keeps a line for the log until that is released.
         static bool keep_line(const char* file, const char* line, size_t length);

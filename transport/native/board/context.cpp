@@ -70,7 +70,7 @@ void attach() {
     p.last_port = p.board.task(index).last_port;
     p.start = p.board.task(index).folder;
     if (p.start.none()) p.start = folder_of("");  // the plan did not say
-    fault::configure(p.task_name(), p.told_rank());
+    fault::configure(p.task_name(), p.task_rank());
 }
 
 }  // namespace

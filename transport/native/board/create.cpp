@@ -27,9 +27,9 @@ uint64_t align_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * 
 
 // One of the arrays that the launcher hands over.
 template <class T>
-class Told {
+class Rows {
 public:
-    Told(const T* first, uint64_t length) : first_(first), length_(static_cast<int>(length)) {}
+    Rows(const T* first, uint64_t length) : first_(first), length_(static_cast<int>(length)) {}
     const T* begin() const { return first_; }
     const T* end() const { return first_ + length_; }
     const T& operator[](int index) const { return first_[index]; }
@@ -45,16 +45,17 @@ private:
 struct Run {
     explicit Run(const plan::Arrays& run)
         : tasks(run.tasks, run.tasks_length), ports(run.ports, run.ports_length), channels(run.channels, run.channels_length),
-          begins(run.begins, run.begins_length), first_steps(run.first_steps, run.first_steps_length), log_file(run.log_file), trace_file(run.trace_file),
+          begins(run.begins, run.begins_length),
+          first_steps(run.first_steps, run.first_steps_length), log_file(run.log_file), trace_file(run.trace_file),
           trace_at_once(run.trace_at_once != 0) {}
     int nprocs_of(int port) const { return tasks[ports[port].task].nprocs; }
     bool has_rank(int port, int rank) const { return rank >= 0 && rank < nprocs_of(port); }
 
-    const Told<plan::BoardTask> tasks;
-    const Told<plan::BoardPort> ports;
-    const Told<plan::BoardChannel> channels;
-    const Told<plan::Begin> begins;
-    const Told<plan::FirstStep> first_steps;
+    const Rows<plan::BoardTask> tasks;
+    const Rows<plan::BoardPort> ports;
+    const Rows<plan::BoardChannel> channels;
+    const Rows<plan::Begin> begins;
+    const Rows<plan::FirstStep> first_steps;
     const char* const log_file;
     const char* const trace_file;
     const bool trace_at_once;
@@ -82,7 +83,9 @@ bool is_valid(const Run& run) {
     for (const auto& begin : run.begins)
         if (!run.ports.has(begin.port) || !run.has_rank(begin.port, begin.rank) || run.ports[begin.port].direction != Direction::out) return false;
     for (const auto& first : run.first_steps)
-        if (!run.channels.has(first.channel) || !run.has_rank(run.channels[first.channel].outport, first.rank) || first.offered > UINT32_MAX) return false;
+        if (!run.channels.has(first.channel) || !run.has_rank(run.channels[first.channel].outport, first.rank) ||
+            first.offered > UINT32_MAX)
+            return false;
     return strlen(run.log_file) < sizeof(BoardRecord::log_file) && strlen(run.trace_file) < sizeof(BoardRecord::trace_file);
 }
 
@@ -112,7 +115,7 @@ struct PortShape {
     int32_t place_beside = 0;  // among the ports whose steps come from the same host,
     uint64_t beside = 0;       // of which there are so many; 0: the steps are this host's own
     uint64_t positions = 0, log = 0, firsts = 0, looked = 0, asked = 0, latest = 0, given = 0;  // in
-    uint64_t on = 0, had = 0, before = 0;                                                       // out
+    uint64_t on = 0, consumed = 0, before = 0;                                                       // out
 };
 
 // Where a channel's tables are.
@@ -132,7 +135,7 @@ public:
             links_ += static_cast<int>(port.links.size());
             if (run_.ports[p].direction == Direction::in) continue;
             const int nprocs = run_.nprocs_of(p);
-            port.each = port.longest + kSpareSlots + (rests(run_.ports[p].keys) ? kRestingSlots : 0);
+            port.each = port.longest + kSpareSlots + (publishes_later(run_.ports[p].keys) ? kClosedSlots : 0);
             port.slots = uint64_t{port.each} * static_cast<uint64_t>(nprocs);
             sources_ += nprocs;
             slots_ += port.slots;
@@ -229,7 +232,7 @@ private:
 
     static void lay_out_outport(Layouter& out, PortShape& port) {
         port.on = out.take<uint8_t>(port.slots * port.links.size());
-        port.had = out.take<uint8_t>(port.slots * port.readers);
+        port.consumed = out.take<uint8_t>(port.slots * port.readers);
         port.before = out.take<uint64_t>(port.slots * port.beside);
     }
 
@@ -341,7 +344,7 @@ private:
                 continue;
             }
             channel.place = place++;
-            channel.had_place = readers_before;
+            channel.reader_place = readers_before;
             readers_before += channel.readers;
         }
     }
@@ -356,7 +359,7 @@ private:
         const bool lists_series = std::any_of(at.links.begin(), at.links.end(), [this](int c) {
             return run_.ports[run_.channels[c].inport].keys.listing == Lists::end;
         });
-        uint64_t on = at.on, had = at.had, before = at.before;
+        uint64_t on = at.on, consumed = at.consumed, before = at.before;
         for (int r = 0; r < port.sources; ++r, ++next_source_) {
             SourceRecord& source = this->source(outport, r);
             source.port = outport;
@@ -368,10 +371,10 @@ private:
                 SlotRecord& slot = table<SlotRecord>(at_slots_)[next_slot_++];
                 slot.source = next_source_;
                 slot.on = on;
-                slot.had = had;
+                slot.consumed = consumed;
                 slot.origin.before = before;
                 on += at.links.size();
-                had += at.readers;
+                consumed += at.readers;
                 before += sizeof(uint64_t) * at.beside;
             }
         }

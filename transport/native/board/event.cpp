@@ -16,7 +16,7 @@ namespace wilkins {
 
 namespace {
 
-constexpr size_t kMostOfText = 900;                // bytes of an argument that are told
+constexpr size_t kMostOfText = 900;                // bytes of an argument that are logged
 constexpr size_t kLine = sizeof(BoardRecord::failure);
 constexpr size_t kWords = kLine - 6 * kMostOfText;  // of a line, for people: its end is always whole
 
@@ -44,13 +44,13 @@ public:
         add(digits);
     }
     // One that may hold any bytes. `quoted`: as JSON has it.
-    void add_told(const char* text, bool quoted) {
+    void add_escaped(const char* text, bool quoted) {
         const char* const most = at_ + kMostOfText;
         for (; *text && at_ < most; ++text) {
-            char told[8] = {*text};
-            if (const auto byte = static_cast<unsigned char>(*text); byte < 0x20) snprintf(told, sizeof(told), "\\u%04x", byte);
+            char escaped[8] = {*text};
+            if (const auto byte = static_cast<unsigned char>(*text); byte < 0x20) snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
             else if (quoted && (*text == '"' || *text == '\\')) add('\\');
-            add(told);
+            add(escaped);
         }
     }
     size_t length() const { return static_cast<size_t>(at_ - out_); }
@@ -66,12 +66,12 @@ struct Speaker {
     int rank;
 };
 
-Speaker speaker(const Process& p) { return {p.task_name(), p.told_rank()}; }
+Speaker speaker(const Process& p) { return {p.task_name(), p.task_rank()}; }
 
 void add_argument(Text& out, const event::Argument& argument) {
     if (argument.is == argument.kNumber) out.add(argument.number);
     else if (argument.is == argument.kErrno) out.add(strerror(static_cast<int>(argument.number)));
-    else if (argument.is == argument.kText) out.add_told(argument.text, false);
+    else if (argument.is == argument.kText) out.add_escaped(argument.text, false);
     else out.add(argument.text);
 }
 
@@ -88,7 +88,7 @@ void add_code(Text& out, const event::Argument& argument) {
     if (argument.is == argument.kWord) return out.add(argument.code);
     if (argument.is != argument.kText) return out.add(argument.number);
     out.add('"');
-    out.add_told(argument.text, true);
+    out.add_escaped(argument.text, true);
     out.add('"');
 }
 

@@ -27,17 +27,17 @@ inline constexpr int kNameTables = 28;                  // tables of a NameSet, 
 inline constexpr int kNameRanges = 16;                  // of a NameSet
 inline constexpr int kSegments = 32;                    // files that the board may grow by
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
-// Bytes that a source's arenas may take for the sake of steps that all have had: what a processor's caches hold, lest every step be slower.
+// Bytes of consumed steps that a source's arenas may keep: as many as a processor's caches hold, lest every step be slower.
 inline constexpr uint64_t kRetained = 4u << 20;
-inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
+inline constexpr int kClosedSlots = 64;    // and beyond those, for closed files before they are published
 inline constexpr uint32_t kSeriesSlots = 4096;  // slots of an out-port for each in-port that lists whole series, over all its sources,
 inline constexpr int kListings = 32;            // the last ones of an in-port that other ranks may yet be answered like
 inline constexpr uint32_t kLeastSeries = 256;   // but no fewer than so many each
 
 inline constexpr int kUnmatchedNames = 12;       // names that match no port, which a task remembers of its program's
 
-// resting: closed by its program, which is going to add to it; nobody else sees it.
-enum class SlotState : uint32_t { free, writing, published, resting };
+// closed: by its program, which is going to add to it; not published, so nobody else sees it.
+enum class SlotState : uint32_t { free, writing, published, closed };
 // How a wait ends if nothing that it waits for can come any more.
 enum class WaitKind : uint32_t {
     plain,     // the run is stuck
@@ -46,15 +46,15 @@ enum class WaitKind : uint32_t {
     polls,     // it does not wait, but has asked so often that it is as if it did, for steps that it has not been shown
 };
 
-// Do closed files of such a port wait before they are published?
-inline bool rests(const AccessKeys& keys) {
+// True if files of such a port are published later than they are closed.
+inline bool publishes_later(const AccessKeys& keys) {
     return keys.publish == Publish::next || keys.is_set || (keys.publish == Publish::close && keys.publish_count > 1);
 }
 
-// Is a file of such a port a step when its program closes it, and as it is then?
-inline bool publishes_at_once(const AccessKeys& keys) { return keys.publish == Publish::close && !rests(keys); }
+// True if a file of such a port is a step when its program closes it, and as it is then.
+inline bool publishes_at_once(const AccessKeys& keys) { return keys.publish == Publish::close && !publishes_later(keys); }
 
-// Are files of such a port published while they are written, as copies?
+// True if files of such a port are published while they are written, as copies.
 inline bool takes_snapshots(const AccessKeys& keys) { return keys.publish == Publish::flush || keys.publish == Publish::write; }
 
 // Names that differ in one number, which grows by the same step from each to the next.
@@ -112,7 +112,7 @@ struct Holds {
 };
 
 // Looks of a rank that found nothing, and listings that showed it nothing new, since it last began or took a step, or was shown a new one.
-struct Vain {
+struct EmptyLooks {
     uint64_t looks;
     uint64_t shown;  // the last publication that a listing has shown it
     uint64_t files;  // what RankRecord::files was: if that is another one now, these looks were followed by a step
@@ -144,7 +144,7 @@ inline constexpr uint32_t kNobody = UINT32_MAX;  // is no process's number
 enum class Doing : uint32_t {
     moves,  // whatever it likes, as far as is known
     waits,  // in the layer
-    rests,  // until a thread of its process goes on that waits in the layer
+    sleeps,  // until a thread of its process goes on that waits in the layer
 };
 
 struct Member {
@@ -178,7 +178,7 @@ struct RankRecord {
     std::atomic<int32_t> among_thread;
     std::atomic<int64_t> among_since;  // ns, monotonic
     uint32_t came[kCame];  // processes of the rank that have opened steps or looked at them, since its task's last start; 0: none
-    Vain vain;
+    EmptyLooks empty_looks;
     FailedOpen failed_open;
     uint32_t more_members;  // than there is room for
     Member members[kMembers];
@@ -232,11 +232,11 @@ struct ListingAnswer {
 // What looks of a rank at an in-port go by.
 struct Looked {
     uint64_t questions;  // asked so far
-    Look had;            // the step that it has opened last, of which it has not let go; identity 0: there is none
-    uint64_t had_name;   // hash of the name
-    int32_t had_slot;
+    Look consumed;            // the step that it has opened last, of which it has not let go; identity 0: there is none
+    uint64_t consumed_name;   // hash of the name
+    int32_t consumed_slot;
     uint32_t apart;  // it has asked otherwise than other ranks of its task
-    uint64_t settled;    // hash of a name that, until it opens one, means the step that it has had: nobody can tell whether another comes
+    uint64_t settled;    // hash of a name that means the consumed step until the rank opens one: nobody can tell whether another comes
     uint64_t listed_after;  // opens in the run before its last listing that did not show all that it could have opened again before; 0: none
 };
 
@@ -255,11 +255,11 @@ struct PortRecord {
     std::atomic<uint32_t> touched;  // a program opened or created a matching name
     char pattern[kNameMax];           // of its files' names, as their producers say them
     std::atomic<AliasState> alias_state;    // in
-    uint32_t alias_components;       // of the name that stands in, or would have:
+    uint32_t alias_components;       // of the alias, or of the name that would have become it:
     char alias[kNameMax];
     NameSet shapes;                   // in, unless fixed: names published for it, see shape_of
     NameSet left;                     // in, undecided: which files on disk an earlier run has left, see left_by_run
-    NameSet had;                      // in, unless read in order: names that the task has read (see queue/failed_opens.cpp)
+    NameSet consumed;                      // in, unless read in order: names that the task has read (see queue/failed_opens.cpp)
     uint32_t most_opens;              // in, unless read in order: of one step by one rank
     NameSet folders;                  // where its producers, or an out-port's task, have begun files, each above the pattern's own folders
     NameSet made_folders;             // in: folders that their programs have made in this run: files may be begun there yet
@@ -297,8 +297,8 @@ struct PortRecord {
     uint32_t given_end;    // in: steps given to the rank that has got most
     uint64_t questions;    // in: of the rank that has asked most
     uint64_t ended_at;     // in: the first question to which the answer was that no step will come; 0: none yet
-    uint32_t in_common;    // in: two ranks of its task have had one step, so what another rank has had is not given up
-    uint64_t latest;       // in: offset of uint64_t[nprocs]: published_stamp of the last published step that each rank has had
+    uint32_t in_common;    // in: two ranks of its task have consumed one step, so each rank gets what another has consumed
+    uint64_t latest;       // in: offset of uint64_t[nprocs]: published_stamp of the last published step that each rank has consumed
     NameSet by_name;       // in: what was asked for by name, where two sources could publish it
     NameSet let_go;        // in, unless fixed: names whose steps its task could have opened again, and whose memory a later one has by now
     NameSet removed;       // in: names that its task has removed
@@ -306,7 +306,7 @@ struct PortRecord {
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> by_turns;  // in: its program shares the steps among processes of a rank, and knows which has which
     std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
-    uint32_t found_nothing;      // in: opens and looks that found nothing while the task had had no step, and
+    uint32_t found_nothing;      // in: opens and looks that found nothing while the task had consumed no step, and
     uint32_t only_looks;   // whether all of them were looks
     char missing_name[kNameMax];  // ... of which the last was for this name, or the first one that `first` answered
     uint32_t not_found;    // in: objects of its steps that its programs opened by their paths and that were not there, and
@@ -319,13 +319,13 @@ struct PortRecord {
     std::atomic<uint32_t> sleepers;  // at most so many do (those that were killed stay in the count)
 };
 
-// Is there a name that stands for the next step, and not for a producer's file?
+// True if the in-port has an alias: a name that means the next step, and no producer's file.
 inline bool has_alias(const PortRecord& port) {
     const AliasState how = port.alias_state.load(std::memory_order_acquire);
     return how == AliasState::given || how == AliasState::found;
 }
 
-// Does each open of the in-port lead to the next step, in the order of its log?
+// True if each open of the in-port leads to the next step, in the order of its log.
 inline bool in_order(const PortRecord& port) { return port.fixed || has_alias(port); }
 
 // One entry of the order in which an in-port with a fixed name hands out steps, the same for all ranks.
@@ -347,14 +347,14 @@ struct ChannelRecord {
     uint32_t in_part;        // since its last start, a part of the task's ranks has opened a step together
     int32_t place;     // this channel's place among the out-port's channels,
     int32_t link;      // and among the in-port's
-    uint64_t published;  // steps of this run whose names match the in-port, and that its task has not had in the run before; of these:
-    uint64_t read;       // some rank has had them, or was started for them
+    uint64_t published;  // steps of this run whose names match the in-port, without those that its task consumed in the run before; of these:
+    uint64_t read;       // consumed by some rank, or it was started for them
     uint64_t dropped;
     uint64_t skipped;  // steps that are not for this channel (`every`, `offset`)
-    uint64_t let_go;   // steps given up that no rank has had, since a set of waits would have lasted for ever
-    uint64_t newer;    // steps that no rank has had, of names of which one has had an older step, where the channel keeps all
+    uint64_t let_go;   // steps that no rank consumed, given up since a set of waits would have lasted for ever
+    uint64_t newer;    // steps that no rank consumed, of names of which one consumed an older step, where the channel keeps all
     uint32_t stretched;  // steps by which the queue has grown to break circles of waits
-    int32_t had_place;   // of its first reader, among those of all channels of the out-port (see Had)
+    int32_t reader_place;   // of its first reader, among those of all channels of the out-port (see Consumed)
     uint64_t marks;    // offset of Mark[sources][readers]
     uint64_t firsts;   // offset of uint64_t[sources]: steps of lower numbers are not kept; the consumer had them in the run before
     uint64_t offered;  // offset of uint64_t[sources]: steps published so far whose names match the in-port (see queue/queue.cpp)
@@ -370,16 +370,15 @@ enum Kept : uint32_t {
     kHalfOpened,  // opened less often than its program opens each step: the next open means it again
 };
 
-// What a rank has had of a step whose name means it, in a port that is not read in order. All that is set says that the rank does not
-// need it any more.
-enum Had : uint8_t {
-    kHad = 1,   // opened it
+// Why a rank does not need a step any more, in a port that is not read in order.
+enum Consumed : uint8_t {
+    kConsumed = 1,   // opened it
     kLeft = 2,  // it was given up for the rank, to end a circle of waits
     kPast = 4,  // its name does not mean it again: let go, or opened before the task's last start
 };
 
 // How far a reading rank has got on one source. Of a port that is read in order, every step below `next` was opened or passed over; of
-// others, the slots say which were (see Had).
+// others, the slots say which were (see Consumed).
 struct Mark {
     uint64_t next;    // one past the highest number opened or passed over
     uint64_t last;    // one past the number of the step opened last
@@ -451,12 +450,12 @@ struct Origin {
 // Why bytes of a published step may be absent here until they are read.
 enum class Absence : uint32_t {
     none,
-    lent,       // it was made on another host (see steps/lent.hpp)
+    lazy,       // it was made on another host (see steps/lazy.hpp)
     scattered,  // ranks on other hosts have written them (see steps/homes.hpp)
 };
 
 // A step of which bytes are on other hosts.
-struct Lent {
+struct Lazy {
     Absence is;
     int32_t slot;                   // on the board of the host that has made it
     uint64_t stamp;                 // there
@@ -476,11 +475,11 @@ struct SlotRecord {
     SlotState state;
     uint32_t holds;                      // open StepFiles of readers
     uint32_t peers;                      // open StepFiles of other ranks of the writer
-    uint32_t kept_for;                   // of its holds, those for readers on other hosts (see steps/lent.hpp)
+    uint32_t kept_for;                   // of its holds, those for readers on other hosts (see steps/lazy.hpp)
     int32_t writer;                      // rank table index of the lead that writes it
-    uint32_t writer_process;             // of a resting one: who closed it
-    uint32_t handed_over;                // of a resting one: that process ends by itself, and leaves it to others of its task
-    int64_t rests_since;                 // ns, monotonic: when its program closed it without a byte in it
+    uint32_t writer_process;             // of a closed one: the process that closed it
+    uint32_t handed_over;                // of a closed one: that process ends by itself, and leaves it to others of its task
+    int64_t empty_since;                 // ns, monotonic: when its program closed it without a byte in it
     uint32_t made_anew;                  // its program opened it last so that whatever it had written before was gone (O_TRUNC)
     uint32_t keeps_name;                 // it was a step that its program has moved to another folder: its name is not written anew
     uint64_t sequence;
@@ -513,7 +512,7 @@ struct SlotRecord {
     std::atomic<uint32_t> in_kernel;     // its bytes are (kInKernel) in the kernel's file w<slot> (see steps/inherited.hpp),
     std::atomic<uint32_t> shared;        // and have to stay there: other handles read or write them, too
     std::atomic<uint32_t> copying;       // descriptors that are just writing to its arena
-    uint32_t kept_back;                  // resting until its task's actions serve it
+    uint32_t kept_back;                  // closed until its task's actions serve it
     uint64_t set_folder;                 // of a port of folders: stamp of the step whose folder the slot has (see store/sets.hpp); stays when it is cleared
     std::atomic<uint64_t> set_bytes;     // of what is in it
     uint32_t set_complete;               // the file that completes it is in it
@@ -523,10 +522,11 @@ struct SlotRecord {
     std::atomic<uint64_t> changes;       // grows with every write
     uint64_t snapshot_changes;           // what it was at the last snapshot
     std::atomic<uint64_t> flushed;       // one more than it was when HDF5 last flushed the whole file; 0: it never did
-    uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel, kCounted if some rank has had it, kNewer: see ChannelRecord::newer
-    uint64_t had;                        // offset of uint8_t[readers of these channels]: of each a set of Had
+    uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel,
+                                         // kCounted if some rank has consumed it, kNewer: see ChannelRecord::newer
+    uint64_t consumed;                        // offset of uint8_t[readers of these channels]: of each a set of Consumed
     uint64_t opened_at;                  // grows with every open in the run: when a rank has opened it last
-    Lent lent;
+    Lazy lazy;
     Origin origin;
     char name[kNameMax];
 };

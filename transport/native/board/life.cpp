@@ -19,7 +19,7 @@ namespace wilkins {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr uint32_t kUntold = kLargestOwner / 2 + 1;  // a bit of the numbers of those that could not take their lock
+constexpr uint32_t kLockless = kLargestOwner / 2 + 1;  // a bit of the numbers of those that could not take their lock
 
 // No fork while a lock is taken: the child would share the descriptor, and with it the lock, for as long as it lives.
 pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
@@ -105,7 +105,7 @@ uint32_t Life::joined() const {
     return known && own_->pid.load(std::memory_order_relaxed) == getpid() ? known : 0;
 }
 
-uint32_t Life::next() const { return (counter_->fetch_add(1) + 1) % kUntold; }
+uint32_t Life::next() const { return (counter_->fetch_add(1) + 1) % kLockless; }
 
 // Locks the byte of a number that no living process has; 0: none can be locked.
 uint32_t Life::lock_next(int fd) const {
@@ -130,7 +130,7 @@ uint32_t Life::join() const {
     if (!number) {
         if (lock != MAP_FAILED) munmap(lock, kPage);
         lock = nullptr;
-        number = kUntold | next();
+        number = kLockless | next();
     }
     own_->lock = lock;
     own_->pid_namespace = own_namespace();
@@ -141,7 +141,7 @@ uint32_t Life::join() const {
 }
 
 bool Life::is_over(uint32_t number) const {
-    if (number & kUntold) return false;
+    if (number & kLockless) return false;
     // The lock of this process lives for as long as the memory that this is in.
     if (number && number == own_->number.load(std::memory_order_relaxed)) return false;
     const int before = errno;

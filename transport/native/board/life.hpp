@@ -1,4 +1,4 @@
-// Which processes of a run live, told in the same way in every PID namespace.
+// Which processes of a run live, known alike in every PID namespace.
 //
 // Each process that changes the board has a number in the run, and holds a lock on the byte of that number in the board's file.
 // The kernel ends the lock with the process: when it dies, before anybody learns how it ended, and when another program takes its
@@ -31,7 +31,7 @@ public:
     int pid() const;
     uint64_t pid_namespace() const;
 
-    // Has the process of this number died? Never true of one that could not take its lock, for want of a descriptor.
+    // True if the process of this number has died. Never true of one that could not take its lock, for want of a descriptor.
     bool is_over(uint32_t number) const;
 
 private:

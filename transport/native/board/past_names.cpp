@@ -39,7 +39,7 @@ uint64_t* place_in(uint64_t* table, uint64_t size, uint64_t entry) {
     return nullptr;
 }
 
-// Is no name in it, nor was one? Most sets stay so: their questions cost nothing.
+// True if no name is in it, nor was one. Most sets stay so: their questions cost nothing.
 bool is_empty(const NameSet& names) { return names.stored == 0; }
 
 uint64_t* find_entry(const Board& board, const NameSet& names, uint64_t entry) {
@@ -92,7 +92,7 @@ int split(const char* name, Numbered (&out)[kGroups]) {
     return count;
 }
 
-// Is the number written as those of the range are: with leading zeros up to its width, or without any?
+// True if the number is written as those of the range are: with leading zeros up to its width, or without any.
 bool written_alike(const NameRange& range, const Numbered& n) {
     return range.family == n.family && n.digits == (n.needed > range.width ? n.needed : range.width);
 }

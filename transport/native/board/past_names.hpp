@@ -6,10 +6,10 @@
 
 namespace wilkins::past {
 
-// Was the name ever added?
+// True if the name was ever added.
 bool knows(const Board& board, const NameSet& names, const char* name);
 
-// Was it added, and not removed since?
+// True if it was added, and not removed since.
 bool has(const Board& board, const NameSet& names, const char* name);
 
 // Adds it. May be begun again after a death. If memory is short, the name may be lost (see make_room).

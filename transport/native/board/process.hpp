@@ -18,8 +18,8 @@ struct Process {
     int first_port = 0;        // the task's ports lie from here
     int last_port = 0;         // to before here
 
-    int told_rank(int rank) const { return first_here + rank; }  // one of the task, as the program's MPI has it
-    int told_rank() const { return told_rank(context.rank); }
+    int task_rank(int rank) const { return first_here + rank; }  // one of the task, as the program's MPI has it
+    int task_rank() const { return task_rank(context.rank); }
     const char* task_name() const { return board.task(context.task).name; }
     RankRecord& me() const { return board.rank(rank_index); }
 };

@@ -133,7 +133,7 @@ inline Row<SlotRecord> slots_of(const Board& board, const PortRecord& outport) {
     return {board.slot(first.first_slot), outport.sources * first.slots};
 }
 
-// Is the step one that the channel brings?
+// True if the channel brings the step.
 inline bool on_channel(const Board& board, const SlotRecord& slot, const ChannelRecord& channel) {
     return slot.state == SlotState::published && board.on(slot, channel.place) != 0;
 }

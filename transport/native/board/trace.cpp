@@ -61,7 +61,7 @@ private:
     char text_[kLongestLine];
 };
 
-// Is all of it there?
+// True if all of it is there.
 bool append(const Board& board, const struct iovec* parts, int count) {
     const char* path = board.head().trace_file;
     // Opened anew each time: the program may close any descriptor that it did not open, and open another in its place.
@@ -87,7 +87,7 @@ bool append(const Board& board, const struct iovec* parts, int count) {
     return done == static_cast<ssize_t>(length);
 }
 
-// Must it be on disk before anybody can act on it, in a run that may be gone on with? What others did before it is there by then,
+// True if it must be on disk before anybody can act on it, in a run that can be resumed. What others did before it is there by then,
 // too: events are written in their order. So a step that somebody opens can wait for what comes of it.
 bool is_urgent(const char* event) {
     if (event[0] == 'o' || event[0] == 'c') return false;  // open, close, create: of each step
@@ -96,7 +96,7 @@ bool is_urgent(const char* event) {
     return false;
 }
 
-// As it stands in wilkins/flow/trace.py. What was written before it has an end of line, whole or not.
+// The format is that of wilkins/flow/trace.py. What was written before it has an end of line, whole or not.
 char again[] = "\nagain\n";
 
 // For whoever holds the trace's lock, and may die at any moment. `anew`: the last one has died.

@@ -56,7 +56,7 @@ void path_aside(const Board& board, int source, uint64_t number, char* out, size
 }
 
 // Who opens a descriptor of the arena holds its step.
-bool is_at_rest(const SlotRecord& slot) {
+bool is_unused(const SlotRecord& slot) {
     return slot.holds == 0 && slot.peers == 0 && (slot.state == SlotState::free || slot.state == SlotState::published);
 }
 
@@ -73,7 +73,7 @@ bool Arenas::can_be_seen(int index) const {
 bool Arenas::is_viewed(int index) {
     SlotRecord& slot = board_.slot(index);
     if (!slot.viewed.load() || on_disk(index)) return false;
-    if (!is_at_rest(slot) || can_be_seen(index)) return true;
+    if (!is_unused(slot) || can_be_seen(index)) return true;
     slot.viewed.store(0);
     return false;
 }

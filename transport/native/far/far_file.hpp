@@ -1,5 +1,5 @@
 // A step whose arena is on another host, on which a rank of the same task has opened it for all: by a connection for each open file to that host's
-// server of files. What is written stays on the rank's own host, in a part (far/part.hpp), and the server is told so; but short pieces
+// server of files. What is written stays on the rank's own host, in a part (far/part.hpp), and the server is notified; but short pieces
 // go to the arena. What is read comes from where it was written last.
 #pragma once
 
@@ -23,7 +23,7 @@ const char* served_at();
 enum class Use : int32_t {
     read,   // by another rank of the task that has it open
     write,  // likewise
-    bring,  // to read of it what is absent elsewhere (see steps/lent.hpp)
+    bring,  // to read of it what is absent elsewhere (see steps/lazy.hpp)
     part,   // to read what ranks there have written of a step on another host
     keep,   // so that it stays meanwhile
     ask,    // no step: whether files of the server's in-port are in a folder
@@ -34,7 +34,7 @@ struct Hello;
 struct Opened;
 }  // namespace far
 
-// Does an in-port hold in a folder? Not yet, if a producer may still begin its first file there.
+// True if an in-port holds in a folder. Not yet, if a producer may still begin its first file there.
 enum class Held : uint64_t { no, not_yet, yes };
 
 class FarFile {

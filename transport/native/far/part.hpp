@@ -23,7 +23,7 @@ public:
     // It holds bytes of this step from now on, which the server at `where` gives to others.
     void begin(uint64_t stamp, const char* where);
 
-    // Does it hold bytes of this step, for the server at `where` (nullptr: at any) to give?
+    // True if it holds bytes of this step, for the server at `where` (nullptr: at any) to give.
     bool holds(uint64_t stamp, const char* where) const;
 
     // Gets memory for these bytes, which may be written then. Returns 0 or an errno; ENOSPC: it would leave too little to others.

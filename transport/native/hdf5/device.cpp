@@ -76,7 +76,7 @@ bool has_pointers(const Library& library, hid_t type) {
     return library.operator()<htri_t>(detect, type, kVariable) > 0 || library.operator()<htri_t>(variable, type) > 0;
 }
 
-// Of the memory space; the file's stands in for one that is left out, as HDF5 has it.
+// Of the memory space; the file's is taken for one that is left out, as in HDF5.
 bool find_extent(const Library& library, const Transfer& transfer, Extent* out) {
     static NextFunction get_size("H5Tget_size"), get_space("H5Dget_space"), points("H5Sget_select_npoints"), bounds("H5Sget_select_bounds"),
         get_ndims("H5Sget_simple_extent_ndims"), get_dims("H5Sget_simple_extent_dims");

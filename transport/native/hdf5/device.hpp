@@ -18,7 +18,7 @@ struct Transfer {
 using WriteCall = herr_t (*)(hid_t, hid_t, hid_t, hid_t, hid_t, const void*);
 using ReadCall = herr_t (*)(hid_t, hid_t, hid_t, hid_t, hid_t, void*);
 
-// Is this a device pointer, to be written to or read from a file of a port? Other files are none of ours.
+// True of a device pointer that is written to or read from a file of a port. Other files are none of ours.
 bool is_staged(hid_t dataset, const void* buffer, const void* caller);
 
 // H5Dwrite and H5Dread with a device pointer, by HDF5's own call.

@@ -96,7 +96,7 @@ __attribute__((constructor)) void note_begin(int, char** arguments, char**) {
     stack_end = address(arguments);
 }
 
-// Is it on the first thread's stack, or in the heap whose end `brk` moves? No driver gives memory there, and most small buffers are: for
+// True if it is on the first thread's stack, or in the heap whose end `brk` moves. No driver gives memory there, and most small buffers are: for
 // them nothing has to be asked.
 bool is_surely_host(const void* pointer) {
     constexpr uintptr_t least_gap = 64u << 20;  // Linux leaves twice that below the stack before other mappings come

@@ -1,4 +1,4 @@
-// Device pointers in the buffers of HDF5's calls: told from host pointers, and their bytes copied.
+// Device pointers in the buffers of HDF5's calls: distinguished from host pointers, and their bytes copied.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace wilkins {
 // Memory of CUDA devices, by the driver of the process. It is never loaded here: a program that has device pointers has it.
 class DeviceMemory {
 public:
-    // Does the pointer lead to memory of a device, which the host cannot read? Without CUDA in the process, this makes no
+    // True if the pointer leads to memory of a device, which the host cannot read. Without CUDA in the process, this makes no
     // system call and no allocation.
     static bool holds(const void* pointer);
 

@@ -118,7 +118,7 @@ StepFile* open_to_read(const Match& match, const Hdf5* library, uint64_t within,
     return file;
 }
 
-// The file of this name, if the task is writing it. HDF5 locks a file that it writes: of another process it is not to be had, unless that writes it
+// The file of this name, if the task is writing it. HDF5 locks a file that it writes: another process cannot open it, unless that writes it
 // otherwise, and then to be read as it is now.
 StepFile* open_written(const Match& match, unsigned flags, int* error) {
     *error = 0;
@@ -287,7 +287,7 @@ herr_t free_info(void* info) {
 
 int three_way(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
-// Is it a file of the disk? Which one?
+// Finds out whether it is a file of the disk, and which one.
 bool is_file(const Opened* opened, uint64_t* device, uint64_t* inode) {
     *device = opened->device;
     *inode = opened->inode;
@@ -323,7 +323,7 @@ herr_t driver_get_handle(Opened* file, hid_t, void** handle) {
     return file->fd >= 0 && (!file->step || viewers::show(*file->step, file->fd) == 0) ? 0 : -1;
 }
 
-// Is anything there? Where nothing was ever allocated, HDF5's own drivers refuse to read and write.
+// True if anything is there. Where nothing was ever allocated, HDF5's own drivers refuse to read and write.
 bool is_defined(const Opened* file, haddr_t address, size_t count) {
     constexpr haddr_t kMost = INT64_MAX;
     if (address <= kMost && count <= kMost - address) return true;

@@ -79,13 +79,13 @@ struct Hdf5 {
     Handler handler() const;  // (clears the error stack, as most calls do)
     void set_handler(const Handler& handler) const;
 
-    // A call of the program's fails by `push`, which says why on the error stack: the program is told as by HDF5.
+    // A call of the program's fails by `push`, which says why on the error stack: the program's handler is called as by HDF5.
     template <class Push>
     void fail(Push push) const {
-        const Handler told = handler();
+        const Handler before = handler();
         clear_errors(0);
         push();
-        call(told);
+        call(before);
     }
 
     static void call(const Handler& handler);
@@ -95,12 +95,12 @@ struct Hdf5 {
     int refuse_swmr(const char* name) const;
 };
 
-// While it lives, HDF5 tells the program of no error. The program's way to be told is as it was afterwards, of whichever version.
+// While it lives, HDF5 reports no error to the program. Afterwards the program's handler is as it was, of whichever version.
 class Quiet {
 public:
     explicit Quiet(const Hdf5& library);
     ~Quiet();
-    // Has the program left HDF5 to print its errors, as those do that expect none?
+    // True if the program lets HDF5 print its errors, as those do that expect none.
     bool printed() const { return handler_.function != nullptr; }
     Quiet(const Quiet&) = delete;
     Quiet& operator=(const Quiet&) = delete;

@@ -25,7 +25,7 @@ bool parallel(const Hdf5& lib, hid_t fapl) {
     return lib.get_fapl_mpio(fapl, nullptr, nullptr) >= 0;
 }
 
-// Does the list ask for a file in its program's memory that is never written out? It would not be seen on disk either.
+// True if the list asks for a file in its program's memory that is never written out. It would not be seen on disk either.
 bool never_stored(const Hdf5& lib, hid_t fapl) {
     if (fapl == 0 || !lib.get_fapl_core) return false;
     Quiet quiet(lib);
@@ -33,7 +33,7 @@ bool never_stored(const Hdf5& lib, hid_t fapl) {
     return lib.get_fapl_core(fapl, nullptr, &stored) >= 0 && !stored;
 }
 
-// Does the list bring the file's content itself? Then nothing is read from the name.
+// True if the list brings the file's content itself. Then nothing is read from the name.
 bool brings_image(const Hdf5& lib, hid_t fapl) {
     if (fapl == 0 || !lib.get_file_image) return false;
     Quiet quiet(lib);
@@ -69,13 +69,13 @@ auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking,
     if (opens && brings_image(*lib, fapl)) return call(fapl);
     if (flags & (kWriterOfMany | kOneOfManyReaders)) return lib->refuse_swmr(match.name);
     if (opens && (flags & kReadWrite) && never_stored(*lib, fapl)) asking = Asking::drafting;
-    if (opens) actions::told(actions::Event::before_open, match.name);
+    if (opens) actions::notify(actions::Event::before_open, match.name);
     if (parallel(*lib, fapl)) {
         const auto result = [&] {
             Call under_way(*lib, asking, flags);
             return call(fapl);
         }();
-        if (opens && result >= 0) actions::told(actions::Event::after_open, match.name);
+        if (opens && result >= 0) actions::notify(actions::Event::after_open, match.name);
         return result;
     }
     if (asking != Asking::creating && !led_step(match.name) && (match.outport < 0 || !(flags & kReadWrite)) && answered_by_disk(match, opens)) {
@@ -91,7 +91,7 @@ auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking,
         }
     }
     const auto result = call_with_driver(*lib, flags, fapl, asking, call);
-    if (opens && result >= 0) actions::told(actions::Event::after_open, match.name);
+    if (opens && result >= 0) actions::notify(actions::Event::after_open, match.name);
     return result;
 }
 
@@ -202,7 +202,7 @@ WILKINS_API(hid_t, H5FDregister(const void* driver)) {
     return id;
 } WILKINS_OR_HDF5_ERROR
 
-// A program that asks which driver a file has is told the one that a file on disk would have.
+// A program that asks for a file's driver gets that of a file on disk.
 WILKINS_API(hid_t, H5Pget_driver(hid_t list)) {
     static NextFunction behind("H5Pget_driver");
     const hid_t driver = reinterpret_cast<hid_t (*)(hid_t)>(behind(WILKINS_CALLER))(list);

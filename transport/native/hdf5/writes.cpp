@@ -68,7 +68,7 @@ void after_write(hid_t dataset, const void* caller) {
         log_event(event::not_flushed(match.name));
 }
 
-// A hook is told the dataset's path, if it lies in a port's file.
+// A hook gets the dataset's path, if it lies in a port's file.
 void tell_write(actions::Event event, hid_t dataset, const void* caller) {
     static NextFunction file_name("H5Fget_name"), object_name("H5Iget_name");
     auto get_file_name = reinterpret_cast<ssize_t (*)(hid_t, char*, size_t)>(file_name(caller));
@@ -84,10 +84,10 @@ void tell_write(actions::Event event, hid_t dataset, const void* caller) {
 // Runs a write to `count` datasets.
 template <class F>
 herr_t write(size_t count, const hid_t* datasets, const void* caller, F call) {
-    const bool told = actions::active.load(std::memory_order_relaxed);
-    for (size_t k = 0; told && k < count; ++k) tell_write(actions::Event::before_write, datasets[k], caller);
+    const bool notifies = actions::active.load(std::memory_order_relaxed);
+    for (size_t k = 0; notifies && k < count; ++k) tell_write(actions::Event::before_write, datasets[k], caller);
     const herr_t result = call();
-    for (size_t k = 0; told && result >= 0 && k < count; ++k) tell_write(actions::Event::after_write, datasets[k], caller);
+    for (size_t k = 0; notifies && result >= 0 && k < count; ++k) tell_write(actions::Event::after_write, datasets[k], caller);
     if (result >= 0 && counts_writes())
         for (size_t k = 0; k < count; ++k) after_write(datasets[k], caller);
     return result;

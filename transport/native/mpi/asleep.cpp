@@ -12,7 +12,7 @@ namespace wilkins::mpiio {
 
 namespace {
 
-// Is the code at this address HDF5's? Asked for each call of the few places in it that call MPI: remembers the last library.
+// True if the code at this address is HDF5's. Asked for each call of the few places in it that call MPI: remembers the last library.
 bool is_hdf5(const void* caller) {
     static std::atomic<const void*> known{nullptr};
     Dl_info library;

@@ -18,13 +18,13 @@ struct Known {
 };
 using Errhandlers = std::map<Handle, Known>;
 
-// Room for one more, to be had before MPI makes it: then nothing can fail any more.
+// Room for one more, taken before MPI makes it: then nothing can fail any more.
 Errhandlers::node_type room_for(Errhandler* function);
 void remember_errhandler(Handle errhandler, Errhandlers::node_type room);
 
 Errhandler* function_of(Handle errhandler);
 
-// Are any references counted here? Costs one load.
+// True if any references are counted here. Costs one load.
 bool any_references();
 // One more reference.
 void refer_to(Handle errhandler);

@@ -200,7 +200,7 @@ int free_errhandler(int (*real)(void*), const void* caller, void* errhandler) {
 #define WILKINS_FILE(name, params, args, answer)               \
     WILKINS_SYMBOL(MPI_File_##name, params, args, answer)      \
     WILKINS_SYMBOL(PMPI_File_##name, params, args, answer)
-// A function with a count, and its variant with a large one. `count` stands in `params` for the type of the count.
+// A function with a count, and its variant with a large one. In `params`, `count` is the type of the count.
 #define WILKINS_UNPACK(...) __VA_ARGS__
 #define WILKINS_COUNTED(name, before, after, args, answer)                                                  \
     WILKINS_FILE(name, (WILKINS_UNPACK before, int count, WILKINS_UNPACK after), args, answer)              \

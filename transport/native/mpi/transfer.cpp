@@ -159,7 +159,7 @@ int File::transfer(Direction direction, int64_t offset, void* buffer, int64_t co
     return code == 0 ? 0 : fail(code);
 }
 
-// Returns an MPI error code, of which nobody has been told.
+// Returns an MPI error code, which is reported nowhere yet.
 int File::transfer_typed(Direction direction, int64_t offset, unsigned char* memory, int64_t count, Handle type, int64_t* bytes) {
     Datatype element;
     if (const int rc = decode(mpi_, type, &element)) return rc;

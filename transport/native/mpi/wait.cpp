@@ -66,8 +66,8 @@ int complete(const Abi& mpi, Handle* request, int port) {
 int complete(const Abi& mpi, Handle* request) { return complete(mpi, request, -1); }
 
 bool shares_cores() {
-    static const bool told = getenv("WILKINS_SHARES_CORES") != nullptr;
-    return told;
+    static const bool shared = getenv("WILKINS_SHARES_CORES") != nullptr;
+    return shared;
 }
 
 int duplicate(const Abi& mpi, Handle comm, Handle* copy) {

@@ -133,7 +133,7 @@ int end_program(int status) {
 }
 
 [[noreturn]] void exit_now(int status) {
-    hand_over_resting();
+    hand_over_closed();
     end_rank(status);
     reinterpret_cast<void (*)(int)>(resolve_libc("_exit"))(status);
     __builtin_unreachable();

@@ -24,7 +24,7 @@ struct World {
     pid_t process = 0;                             // that initialised MPI; a forked child is none of it
     std::atomic<bool> program_initialized{false};  // the program has called MPI_Init
     std::atomic<bool> program_finalized{false};    // the program has called MPI_Finalize
-    int program_level = 0;                         // the thread level the program was told
+    int program_level = 0;                         // the thread level that the program got
     pid_t program_thread = 0;                      // the thread that called MPI_Init
 };
 extern World world;

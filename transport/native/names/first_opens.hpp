@@ -11,10 +11,10 @@ namespace wilkins {
 // that asks whether a file is there, and does without, will not open it. Call with the board's lock held.
 First answer_first(const Process& process, int inport, const char* name, bool opens);
 
-// Is the rank's first open of the in-port, which no step answers, yet to come? Changes nothing.
+// True if the rank's first open of the in-port, which no step answers, is yet to come. It changes nothing.
 bool before_first(const Process& process, int inport);
 
-// Is it the disk that answers for the name now? For calls that only read; `opens` as above. Takes the board's lock.
+// True if the disk answers for the name now. For calls that only read; `opens` as above. Takes the board's lock.
 bool answered_by_disk(const Match& match, bool opens);
 
 // The rank takes part in an open that another rank of its task has answered: it counts for this one too, so that later looks of all ranks

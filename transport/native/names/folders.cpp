@@ -32,7 +32,7 @@ int directories_of(const char* pattern, const char* name) {
     return 0;
 }
 
-// Is the folder, above the pattern's own ones, where the reader or a producer of the in-port starts?
+// True if the reader or a producer of the in-port starts in the folder above the pattern's own ones.
 bool is_start(const Process& p, const PortRecord& inport, const char* name, int directories) {
     const char* const own = last_components(name, directories);
     char above[kNameMax] = ".";
@@ -55,7 +55,8 @@ int inport_of(const Process& p, const char* name) {
     return found;
 }
 
-// Can a producer still make the folder? Those that have begun files have theirs; but where the pattern's folders have wildcards, further ones come.
+// True if a producer can still make the folder. Those that have begun files have theirs; but where the pattern's folders have wildcards,
+// further ones come.
 bool may_be_made(const Board& board, int index) {
     const PortRecord& inport = board.port(index);
     const char* const pattern = own_name(inport);

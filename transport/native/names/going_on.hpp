@@ -1,4 +1,4 @@
-// Whether a program goes on after it has asked in vain for a step (queue/failed_opens.hpp).
+// Whether a program goes on after a failed open (queue/failed_opens.hpp).
 #pragma once
 
 #include "board/process.hpp"
@@ -6,7 +6,7 @@
 
 namespace wilkins {
 
-// This process, to say who has asked for a step in vain.
+// This process, to say whose open failed.
 queue::Asker asker();
 
 // It goes on, if it has: with a step, or with a file that it writes. Call with the lock held.
@@ -15,7 +15,7 @@ void note_went_on(const Process& p, WentOn how, const char* to);
 // The program has opened a file of the disk for writing: if it fails, that is not since its input has ended.
 void note_written(const char* name);
 
-// Has this task's program, in what it asked for last, met the end of a stream as a loop does?
+// True if this task's program met the end of a stream, as a loop does, in its last failed open.
 bool met_end();
 
 }  // namespace wilkins

@@ -30,7 +30,7 @@ void explain_long_name(const Process& p, const char* name) {
     }
 }
 
-// Is it a file of the run's own, such as one in a folder that is a step?
+// True of a file of the run's own, such as one in a folder that is a step.
 bool is_of_run(const Process& p, const char* name) {
     const size_t length = name[0] == '/' ? strlen(p.board.folder()) : 0;
     return length > 0 && strncmp(name, p.board.folder(), length) == 0 && (name[length] == '/' || !name[length]);
@@ -72,7 +72,7 @@ bool is_foreign(Process& p, int outport, const char* name, Purpose purpose) {
     return there;
 }
 
-// Is the name, which the in-port's pattern matches, the in-port's here and now?
+// True if the name, which the in-port's pattern matches, is the in-port's here and now.
 bool is_read(Process& p, int index, Match* match, Purpose purpose) {
     if (has_made(p, p.context.task, match->name)) return false;
     const bool produces = match->outport >= 0;
@@ -83,7 +83,7 @@ bool is_read(Process& p, int index, Match* match, Purpose purpose) {
     return false;
 }
 
-// Is one of the pattern's folders called so?
+// True if one of the pattern's folders has this name.
 bool has_folder_like(const char* pattern, const char* name) {
     if (is_deep(pattern)) return true;
     for (const char* end; (end = strchr(pattern, '/')); pattern = end + 1) {
@@ -96,7 +96,7 @@ bool has_folder_like(const char* pattern, const char* name) {
     return false;
 }
 
-// Is the name a port's? A file's of a list becomes that of its step.
+// True if the name is a port's. A file's of a list becomes that of its step.
 bool names_step(const PortRecord& port, char (&name)[kNameMax]) {
     FolderName step;
     if (!sets::is_list(port)) return is_match(port, name);
@@ -126,7 +126,7 @@ bool is_set(const Process& p, const char* name, bool of_files) {
     return false;
 }
 
-// Does the name lie in a folder that is a step, or is it a file of a step of several? Neither is a step of its own.
+// True if the name lies in a folder that is a step, or is a file of a step of several. Neither is a step of its own.
 bool is_in_set(const Process& p, const char* name) {
     if (!sets::any()) return false;
     FolderName folder;

@@ -5,7 +5,7 @@
 
 namespace wilkins {
 
-// Has a task made a file of this name itself, one that is called like a step which it reads?
+// True if a task has made a file of this name itself that is called like a step which it reads.
 bool has_made(const Process& p, int task, const char* name);
 
 // The task makes such a file. False if it has made it before, or its folder is not there.

@@ -85,7 +85,7 @@ uint64_t known_place(int inport, const char* folder) {
 
 constexpr int kDeepest = 64;  // folders of a name that are looked at
 
-// Does the port hold in the folder? For an in-port that is not yet known while a producer of it may still begin its first file there.
+// Whether the port holds in the folder. For an in-port, it is not yet known while a producer of it may still begin its first file there.
 Held holds_in(const Process& p, int index, const Folder& folder) {
     const Board& board = p.board;
     const PortRecord& inport = board.port(index);
@@ -100,8 +100,8 @@ Held holds_in(const Process& p, int index, const Folder& folder) {
     return all_begun ? Held::no : Held::not_yet;
 }
 
-// The name was told to the program, as its producer says it.
-bool was_told(const Process& p, int index, const char* name) {
+// The program knows the name, as its producer says it.
+bool is_known(const Process& p, int index, const char* name) {
     const PortRecord& inport = p.board.port(index);
     if (queue::find(p.board, index, p.context.rank, name).chosen) return true;
     if (inport.started_for == 0) return false;
@@ -218,7 +218,7 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose)
     if (strlen(folder) + 1 < sizeof(folder)) strcat(folder, "/");
     Board::Lock lock(p.board);
     Held held = holds_below(p, index, where);
-    if (held != Held::yes && inport.direction == Direction::in && was_told(p, index, name)) return true;
+    if (held != Held::yes && inport.direction == Direction::in && is_known(p, index, name)) return true;
     Wait wait(p, WaitFor::data, index, folder);
     while (held == Held::not_yet && waits && queue::may_read(p.board, index, p.context.rank) && !before_first(p, index)) {
         if (wait.has_found_nothing(lock) || wait.nap(lock) != 0) break;

@@ -30,7 +30,7 @@ struct Key {
 
 Key key_of(const Folder& folder, const char* file = "");
 
-// Does the port hold where the name lies? `waits`: until that is known.
+// True if the port holds where the name lies. `waits`: until that is known.
 bool holds(Process& p, int port, const char* name, bool waits, Purpose purpose = Purpose::ask);
 
 // The out-port of which a producer of the in-port has published this name; nullptr if none has. Call with the lock held.
@@ -39,10 +39,10 @@ const PortRecord* published_by(const Board& board, int inport, const char* name)
 // For readers on another host: what it is for a folder, as this host knows it, and for those above it if the pattern holds there, too (`deep`).
 Held holds_for_others(const char* folder, bool deep);
 
-// Does the in-port's task start in the folder, or one of its producers?
+// True if the in-port's task, or one of its producers, starts in the folder.
 bool starts_in(const Process& p, const PortRecord& inport, const Folder& folder);
 
-// Does the program, for what it says a name, wait until a producer has begun files in its folder? Call with the lock held.
+// True if an open or look of the name waits until a producer has begun files in its folder. Call with the lock held.
 bool awaits_folders(const Process& p, int inport, Purpose purpose);
 
 // A file of the out-port is begun: its readers know where it is. `folder`: that of the name.

@@ -37,7 +37,7 @@ void note_listing_again(const Process& p, int index) {
     if (in_order(inport) || inport.keys.mode != Mode::memory) return;  // the disk has what memory has let go of
     const bool short_of_some = queue::count_let_go(p.board, inport) > 0;
     p.board.looked(inport, p.context.rank).listed_after = short_of_some ? p.board.head().opens : 0;
-    // Who follows the stream by listings has had one before it has read anything, and has many.
+    // A program that follows the stream by listings has made one before it reads anything, and makes many.
     const uint64_t listings = p.board.asked(inport, p.context.rank).listings;
     const bool counts_all = listings == 1 || (listings == 2 && !queue::can_produce(p.board, index));
     if (!short_of_some || !counts_all) return;

@@ -32,7 +32,7 @@ void note_of(const Board& board, int slot, uint64_t stamp, uint32_t process, Rea
 }
 
 // What follows the folder in a path of something in it; nullptr: it is elsewhere.
-const char* rest_of(const char* path, const char* folder) {
+const char* state_of(const char* path, const char* folder) {
     const size_t length = strlen(folder);
     if (strncmp(path, folder, length) != 0) return nullptr;
     return path[length] == '/' ? path + length + 1 : path[length] == 0 || path[length] == ' ' ? path + length : nullptr;
@@ -45,7 +45,7 @@ bool leads_into(const char* link, const char* folder, const Belongs& belongs) {
     const ssize_t length = raw::read_link(link, target, sizeof(target) - 1);
     if (length <= 0) return false;
     target[length] = 0;
-    const char* const rest = rest_of(target, folder);
+    const char* const rest = state_of(target, folder);
     return rest && belongs(rest);
 }
 

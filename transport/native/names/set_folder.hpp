@@ -34,10 +34,10 @@ bool read_name(const Board& board, int slot, uint64_t stamp, RealPath& out);
 bool note_writer(const Board& board, int slot, uint64_t stamp, uint32_t process);
 void forget_writer(const Board& board, int slot, uint64_t stamp, uint32_t process);
 
-// Does a living process write there?
+// True if a living process writes there.
 bool has_writers(const Board& board, int slot, uint64_t stamp);
 
-// Has this process something of the step open: a descriptor, a mapping, its own working folder? The step is not to go meanwhile.
+// True if this process has something of the step open: a descriptor, a mapping, its own working folder. The step is not to go meanwhile.
 bool is_open_here(const Board& board, int slot, uint64_t stamp);
 
 // Bytes of all files below.

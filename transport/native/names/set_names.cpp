@@ -31,7 +31,7 @@ bool any_name(const PortRecord& port, Visit visit) {
     return false;
 }
 
-// Is the number what stands for '*'? If no name has one, it is what stands for all wildcards.
+// True if the number is that of '*'. If no name has one, the text of all wildcards counts.
 bool has_stars(const PortRecord& port) { return strchr(last_components(port.pattern, 1), '*') != nullptr; }
 
 // Length of the letter or the wildcard at the beginning of a pattern.

@@ -34,7 +34,7 @@ bool resolve_folder(char (&name)[kNameMax]) {
     return true;
 }
 
-// Does the pattern match the name once that is said from the root on, or once its folder is called as the pattern calls it? Then
+// True if the pattern matches the name once that begins at the root, or once its folder is spelled as in the pattern. Then
 // `name` becomes what it matches. For names that it does not match as they are.
 bool matches_elsewhere(const OwnPattern& wanted, char (&name)[kNameMax]) {
     const char* const pattern = wanted.text;

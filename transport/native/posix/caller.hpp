@@ -3,7 +3,7 @@
 
 namespace wilkins {
 
-// Is the caller Python's interpreter itself, as of os.open?
+// True if the caller is Python's interpreter itself, as of os.open.
 bool is_interpreter(const void* caller);
 
 }  // namespace wilkins

@@ -103,7 +103,7 @@ int OpenStep::finish_draft(int fd) {
     return error;
 }
 
-// Has anyone but this description the file open? Of a description that is about to end.
+// True if anyone but this description, which is about to end, has the file open.
 bool OpenStep::is_shared(int fd) const {
     const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
     if (reading < 0) return false;

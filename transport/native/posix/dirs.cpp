@@ -123,7 +123,7 @@ bool is_directory(const std::string& name, unsigned char type) {
     return type == DT_UNKNOWN || type == DT_LNK ? disk::is_directory(name.c_str()) : type == DT_DIR;
 }
 
-// Is the disk's file not what an open would lead to, or shown as a step already? One that holds a step is shown with that one's number.
+// True if an open would not lead to the disk's file, or that is shown as a step already. One that holds a step is shown with that one's number.
 bool is_covered(const Listing& listing, const Match& match, struct dirent& entry) {
     uint64_t stored_as;
     if (wilkins::is_covered(listing.listed, match, &stored_as)) return true;
@@ -133,7 +133,7 @@ bool is_covered(const Listing& listing, const Match& match, struct dirent& entry
     return std::any_of(listing.steps.begin(), listing.steps.end(), same);
 }
 
-// Is the entry of the disk not for the program to see? A file that has the name of a port's is not what an open would lead to, and one of
+// True if the program is not to see the disk's entry. A file that has the name of a port's is not what an open would lead to, and one of
 // ours that is being written is none of the program's business.
 bool is_hidden(DIR* directory, const Listing* listing, struct dirent& entry) {
     if (strncmp(entry.d_name, disk::kHidden, strlen(disk::kHidden)) == 0) return true;
@@ -233,7 +233,7 @@ int scan(DIR* directory, struct dirent*** list, Filter filter, Compare compare) 
     return count;
 }
 
-// glob(3) does not either, unless it is told what to call.
+// glob(3) does not either, unless it gets the functions to call.
 thread_local const void* globs_for = nullptr;
 
 void* glob_open(const char* path) { return open_directory(path, globs_for); }

@@ -18,11 +18,11 @@ class Leaving {
 public:
     Leaving() {
         posix::leave_all();
-        hand_over_resting();
+        hand_over_closed();
     }
     ~Leaving() {
         const int error = errno;
-        take_back_resting();
+        take_back_closed();
         posix::take_back_all();
         errno = error;
     }

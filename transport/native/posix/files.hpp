@@ -3,9 +3,9 @@
 // A descriptor opened for reading is a real one of the arena's file: whatever reads it natively (streams, mmap, a child)
 // sees the step. A descriptor opened for writing is a real one of a file in memory that has no name, in which the kernel's own reads and
 // writes are right: what it holds at the last close is the step. From the first write of a page or more that comes by our wrappers, or after
-// some smaller ones, it is emptied, and reads and writes are copies to and from the arena, as fast as a memory copy. It gets all back, for good, when the
-// program turns to a call that goes past the wrappers (streams, mappings, vectors, other processes); or when it is found not to be
-// empty, because something unseen has written to it. Whether it is empty is asked before each read, before a write only after every
+// some smaller ones, it is emptied, and reads and writes are copies to and from the arena, as fast as a memory copy. It gets all back, for
+// good, when the program turns to a call that goes past the wrappers (streams, mappings, vectors, other processes); or when it is found not to
+// be empty, because something unseen has written to it. Whether it is empty is asked before each read, before a write only after every
 // megabyte, and at the close.
 #pragma once
 
@@ -78,7 +78,7 @@ public:
     // is closed, or left to those who still have it open. Returns 0 or an errno.
     int finish(int fd);
 
-    // Is it a file of the disk, with which the layer has nothing more to do?
+    // True of a file of the disk, with which the layer has nothing more to do.
     bool is_ordinary() const { return ordinary_; }
 
     // Another program is about to take this process, with the descriptor; or could not take it.
@@ -99,7 +99,7 @@ public:
     bool is_published_without_fork() const;
     bool is_draft() const;
     bool same_step(const StepFile* step) const;
-    // Was its name removed since it was opened?
+    // True if its name was removed since it was opened.
     bool has_lost_name() const;
     bool takes_all() const { return file_->takes_all; }
     bool waits() const { return pending_ == Pending::update; }
@@ -178,7 +178,7 @@ private:
 
 int64_t wall_clock_ns();
 
-// Does any descriptor lead to a step?
+// True if any descriptor leads to a step.
 bool has_entries();
 
 // ftruncate of any descriptor.
@@ -244,7 +244,7 @@ private:
 // open, of any name; `caller`: whose call it is.
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller);
 
-// Is it such a name, of whichever process?
+// True of such a name, of whichever process.
 bool names_descriptor(const char* path);
 
 // The descriptor that a name below /proc or /dev stands for, or -1; the same of one that leads to a step.

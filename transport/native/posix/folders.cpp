@@ -64,13 +64,13 @@ WILKINS_INTERPOSE(int, rmdir, const char* path) {
 // What the system says of a folder that is a step, in the program's words.
 WILKINS_INTERPOSE(char*, getcwd, char* out, size_t size) {
     char* const name = wilkins::libc::getcwd(out, size);
-    char told[PATH_MAX];
-    if (!name || !sets::may_be_any() || !posix::in_run(WILKINS_CALLER) || !sets::any() || !sets::name_of_real(name, told)) return name;
+    char name_of_step[PATH_MAX];
+    if (!name || !sets::may_be_any() || !posix::in_run(WILKINS_CALLER) || !sets::any() || !sets::name_of_real(name, name_of_step)) return name;
     if (!out) {
         free(name);
-        return strdup(told);
+        return strdup(name_of_step);
     }
-    if (strlen(told) < size) return strcpy(out, told);
+    if (strlen(name_of_step) < size) return strcpy(out, name_of_step);
     errno = ERANGE;
     return nullptr;
 } WILKINS_OR(nullptr)

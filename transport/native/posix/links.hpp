@@ -14,10 +14,10 @@ struct Linked {
     const void* caller;
 };
 
-// Is the name that of a symbolic link whose target is a step's? Leaves errno alone.
+// True if the name is that of a symbolic link whose target is a step's. Leaves errno alone.
 bool leads_to_step(const Linked& name, Match* match);
 
-// Are there such links, made in this run or lying in the folder of the task as it began?
+// True if there are such links, made in this run or lying in the folder of the task as it began.
 bool uses_links(const void* caller);
 
 // While HDF5 opens a file that is no step by its name, to read it. Costs no call.

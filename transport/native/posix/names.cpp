@@ -34,7 +34,7 @@ int access_match(const Match& match, int mode) {
 }
 
 // unlink of a matching name: the step, and a file on disk that an earlier run may have left.
-// Is this producer writing a file of this name now?
+// True if this producer is writing a file of this name now.
 bool is_being_written(const Match& match) {
     struct stat st;
     Look look;
@@ -93,7 +93,7 @@ int truncate_match(const Match& match, off_t size) {
     return kept(succeed_or(error));
 }
 
-// Is a look at this name answered by the layer?
+// True if the layer answers a look at this name.
 bool is_looked_at(const char* path, Match* match, const void* caller) {
     return matches(path, match, caller, Purpose::look) && (!on_disk(*match) || is_being_written(*match));
 }
@@ -136,7 +136,7 @@ int access_name(const Linked& name, int mode, Call call) {
 
 Linked looked_at(int dirfd, const char* path, bool follows, const void* caller) { return {dirfd, path, follows, Purpose::look, caller}; }
 
-// A directory stays one, whatever a port says of its name. Only for what the task reads it does not stand in the way of steps.
+// A directory stays one, whatever a port says of its name. It hides no steps that the task reads.
 bool is_directory(const char* name, const Match& match, bool reads) {
     uint64_t size, identity;
     int64_t published;

@@ -8,7 +8,7 @@
 
 namespace wilkins::posix {
 
-// Is this process part of a run, and the call the program's own?
+// True if this process is part of a run, and the call is the program's own.
 bool in_run(const void* caller);
 
 // A name that a call gives relative to an open directory, made whole if it could be a port's, or, if that matters, a folder's of files that are; any
@@ -30,7 +30,7 @@ private:
 // of that name there.
 bool matches(const char* name, Match* match, const void* caller, Purpose purpose = Purpose::ask);
 
-// Is the folder, which the disk does not have, that of an in-port, and has a producer made it by now? Else errno stays as it is.
+// True if the folder, which the disk does not have, is that of an in-port, and a producer has made it by now. Else errno stays as it is.
 bool comes_later(const char* path, const void* caller);
 
 // What the disk says of a name, when it has been given time to have the folders of in-ports.
@@ -67,10 +67,10 @@ int access_at(int dirfd, const char* path, int mode, int flags, const void* call
 int unlink_at(int dirfd, const char* path, int flags, const void* caller);
 int rename_at(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller);
 
-// Has the process loaded an HDF5 whose calls the HDF5 wrappers reach? Then a look through the C library is only a look.
+// True if the process has loaded an HDF5 whose calls the HDF5 wrappers reach. Then a look through the C library is only a look.
 bool has_shared_hdf5();
 
-// Are there more HDF5 libraries than one?
+// True if there are more HDF5 libraries than one.
 bool has_several_hdf5();
 
 }  // namespace wilkins::posix

@@ -1,5 +1,6 @@
-// What a program takes over from the process that has started it: it ends with that, and what it prints is seen as it comes. (The launcher cannot ask this for its child: what runs between
-// fork and exec in Python takes a fork of the launcher, with its page tables, instead of a vfork.)
+// What a program takes over from the process that has started it: it ends with that, and what it prints is seen as it comes. (The launcher
+// cannot ask this for its child: what runs between fork and exec in Python takes a fork of the launcher, with its page tables, instead of a
+// vfork.)
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -26,7 +27,7 @@ __attribute__((constructor)) void end_with_starter() {
 }
 
 // The C library holds back lines that it writes to a pipe. To the launcher's they go line by line; pipes between a program's own
-// processes are left alone. (Of a rank, that is told by its process: its mpiexec has a pipe of its own.)
+// processes are left alone. (A rank's process knows that itself: its mpiexec has a pipe of its own.)
 __attribute__((constructor)) void print_as_it_comes() {
     struct stat st;
     if (fstat(STDOUT_FILENO, &st) != 0 || !(S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))) return;

@@ -3,7 +3,7 @@
 #include "names/places.hpp"
 #include "posix/table.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "steps/handles.hpp"
 #include "steps/inherited.hpp"
 #include "steps/joined.hpp"
@@ -214,7 +214,7 @@ int OpenStep::fail_changed_twice() const {
     return EIO;
 }
 
-// Is this one's file that of the step's lead, which may be another description that shares it?
+// True if the file is that of the step's lead, which may be another description that shares it.
 bool OpenStep::is_of_lead(const StepFile::State* state) const {
     if (state->role == Role::lead) return true;
     for (int fd = 0; fd <= highest; ++fd)
@@ -243,7 +243,7 @@ int OpenStep::follow(const StepFile* step, int leaving) {
     return 0;
 }
 
-// Have the bytes of the step gone to the kernel's file, by another handle that writes it?
+// True if another handle that writes the step has moved its bytes to the kernel's file.
 bool OpenStep::was_moved(int leaving) {
     StepFile* const step = step_;
     const StepFile::State* const state = step->state;

@@ -1,7 +1,7 @@
 // Watches of inotify on folders that hold steps.
 //
 // Such a watch has a twin of the same descriptor on a folder of the run, in which a thread makes a file by the name of each step that the rank may
-// read and has not had. So the kernel's own events tell of steps, to whatever waits for the descriptor. As they are read they become those of
+// read and has not consumed. So the kernel's own events tell of steps, to whatever waits for the descriptor. As they are read they become those of
 // the program's watch.
 #include "posix/watches.hpp"
 
@@ -42,14 +42,14 @@ struct Watch {
     uint32_t mask;
     std::string folder;  // that the twin watches
     Listed listed;
-    std::set<uint64_t> told;
+    std::set<uint64_t> reported;
 };
 
 std::mutex mutex;  // guards what follows; never held while the board is locked
 std::list<Watch>& all = *new std::list<Watch>();  // for as long as the thread runs
 std::atomic<pid_t> teller{0};                     // the process whose thread tells of steps, not a fork of it
 
-// Makes a file that is new to the twin. Who watches only for what is moved there is told so.
+// Makes a file that is new to the twin. A watch for what is moved there alone gets that event.
 void tell(const Watch& watch, const std::string& name) {
     const bool moved = (watch.mask & IN_MOVED_TO) && !(watch.mask & (IN_CREATE | IN_CLOSE_WRITE | IN_MODIFY));
     const std::string path = watch.folder + "/" + name, made = moved ? watch.folder + ".new" : path;
@@ -60,7 +60,7 @@ void tell(const Watch& watch, const std::string& name) {
     if (moved) rename(made.c_str(), path.c_str());
 }
 
-// Does the thread wait for what descriptors or other threads bring?
+// True if the thread waits for what descriptors or other threads bring.
 bool waits(const char* thread) {
     char path[64], text[32] = {};
     snprintf(path, sizeof(path), "/proc/self/task/%.20s/syscall", thread);
@@ -78,7 +78,7 @@ bool waits(const char* thread) {
     return std::find(std::begin(kinds), std::end(kinds), call) != std::end(kinds);
 }
 
-// Has the program nothing to do but to wait?
+// True if the program has nothing to do but to wait.
 bool program_waits() {
     DIR* const threads = libc::opendir("/proc/self/task");
     if (!threads) return false;
@@ -97,10 +97,10 @@ void tell_all(News* news) {
     for (Watch& watch : all) {
         watch.listed.look_again();
         *news = list_unread(watch.listed, false);
-        const size_t before = watch.told.size();
+        const size_t before = watch.reported.size();
         for (const ListedStep& step : news->steps)
-            if (watch.told.insert(step.identity).second) tell(watch, step.name);
-        if (watch.told.size() == before && idle) *news = list_unread(watch.listed, true);
+            if (watch.reported.insert(step.identity).second) tell(watch, step.name);
+        if (watch.reported.size() == before && idle) *news = list_unread(watch.listed, true);
         news->several = news->several || all.size() > 1;
     }
 }
@@ -130,7 +130,7 @@ void start_teller() {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Steps may come to lie in the folder that the program watches: they are told of, too.
+// Steps may come to lie in the folder that the program watches: they are reported, too.
 void add_twin(int fd, int wd, const char* path, uint32_t mask) {
     char clean[PATH_MAX];
     if (!normalise(path, clean, sizeof(clean))) return;

@@ -1,4 +1,4 @@
-// inotify: a program that watches a folder of its in-ports is told of their steps.
+// inotify: a program that watches a folder of its in-ports is notified of their steps.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,7 @@ namespace wilkins::posix::watches {
 
 inline std::atomic<int> count{0};
 
-// Does the program watch such a folder?
+// True if the program watches such a folder.
 inline bool any() { return count.load(std::memory_order_relaxed) > 0; }
 
 // read, of any descriptor.

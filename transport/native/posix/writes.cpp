@@ -67,7 +67,7 @@ int OpenStep::copy_to_kernel(int fd) {
     return 0;
 }
 
-// Is this the file's own description, or one of those that share all with it?
+// True of the file's own description, or of one that shares all with it.
 bool OpenStep::leads() const {
     const StepFile::State* const state = step_.load()->state;
     return state->slot >= 0 && (state->role == Role::lead || (state->joined && pending_ != Pending::update && file_->references > 1));
@@ -145,7 +145,7 @@ int OpenStep::note_changed(int fd) {
     return st.st_mtim.tv_sec == 0 && st.st_mtim.tv_nsec == 0 ? 0 : start_update();
 }
 
-// Is the kernel's file empty, and its offset where our calls have left it? Mostly one call tells both (of the lower bits, which at the
+// True if the kernel's file is empty, and its offset where our calls have left it. Mostly one call tells both (of the lower bits, which at the
 // close is not all that is asked): the offset at the file's end, wherever that is, looks like zero. False where it is not sure.
 bool OpenStep::is_untouched(int fd) const {
     const off_t offset = offset_;

@@ -3,7 +3,7 @@
 #include "events.hpp"
 #include "hdf5/hdf5.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "queue/alias.hpp"
 #include "steps/actions.hpp"
 #include "steps/snapshot.hpp"
@@ -26,24 +26,24 @@ bool is_own(const Process& p, const SlotRecord& slot) {
     return p.board.port(source.port).task == p.context.task && (source.rank == p.context.rank || slot.writer == p.rank_index);
 }
 
-// This rank's resting file that was begun first after `stamp`, or -1.
-int next_resting(const Process& p, uint64_t stamp) {
+// This rank's closed file that was begun first after `stamp`, or -1.
+int next_closed(const Process& p, uint64_t stamp) {
     int found = -1;
     for (const SlotRecord& slot : slots_of(p.board)) {
-        if (slot.state != SlotState::resting || slot.stamp <= stamp || !is_own(p, slot)) continue;
+        if (slot.state != SlotState::closed || slot.stamp <= stamp || !is_own(p, slot)) continue;
         if (found < 0 || slot.stamp < p.board.slot(found).stamp) found = p.board.index(slot);
     }
     return found;
 }
 
 // Files that are closed: published as they are, or as copies if they are to be kept.
-int serve_resting() {
+int serve_closed() {
     Process& p = process();
     for (uint64_t stamp = 0;;) {
         Match match;
         {
             Board::Lock lock(p.board);
-            const int index = next_resting(p, stamp);
+            const int index = next_closed(p, stamp);
             if (index < 0) return 0;
             SlotRecord& slot = p.board.slot(index);
             stamp = slot.stamp;
@@ -81,7 +81,7 @@ using namespace wilkins::actions;
 // The rank within the task, or -1 outside a run.
 WILKINS_API(int, wilkins_actions_rank()) {
     const Process& p = process();
-    return p.context.active ? p.told_rank() : -1;
+    return p.context.active ? p.task_rank() : -1;
 } WILKINS_OR(-1)
 
 WILKINS_API(void, wilkins_actions_hook(int event, void (*hook)(const char*))) {
@@ -104,7 +104,7 @@ WILKINS_API(int, wilkins_actions_serve_all()) {
         return 0;
     }
     const bool flushed = serve_open();
-    const int error = serve_resting();
+    const int error = serve_closed();
     return error ? error : flushed ? 0 : EIO;
 } WILKINS_OR(errno)
 
@@ -113,7 +113,7 @@ WILKINS_API(void, wilkins_actions_clear()) {
     const Process& p = process();
     if (!p.context.active) return;
     Board::Lock lock(p.board);
-    for (int index; (index = next_resting(p, 0)) >= 0;) queue::withdraw(p.board, index);
+    for (int index; (index = next_closed(p, 0)) >= 0;) queue::withdraw(p.board, index);
 } WILKINS_OR()
 
 // The k-th in-port's pattern; its length, or -1 if there is none.

@@ -20,7 +20,7 @@
 #include "python/report.hpp"
 #include "queue/answers.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "queue/alias.hpp"
 #include "queue/failed_opens.hpp"
 #include "steps/closing.hpp"
@@ -46,7 +46,7 @@ size_t hand_out(const std::string& text, char* to, size_t room) {
 constexpr size_t kNoText = SIZE_MAX;  // a text that could not be made; errno says why
 
 // The launcher's board. A launcher has to end runs in which a process stands still, perhaps with the board's lock: it waits for
-// that no longer than this, and less while it is in vain.
+// that no longer than this, and less while it finds nothing.
 struct Watched : Board {
     enum Late { in_time, not_done, not_written };
     mutable std::atomic<Late> late{in_time};
@@ -135,13 +135,13 @@ WILKINS_API(int, wilkins_task_started(const Watched* board, int task, int inport
 // For how long nothing was published, opened or begun, in ns.
 WILKINS_API(int64_t, wilkins_still_ns(const Watched* board)) { return now_ns() - board->head().moved_at; } WILKINS_OR(0)
 
-// Is there a rank that has looked in vain since its last step, or opened in vain what no loop asks for, or a task that has used names that match
+// True if a rank's looks have found nothing since its last step, or its open of what no loop asks for failed, or a task has used names that match
 // no port?
 WILKINS_API(int, wilkins_has_polls(const Watched* board)) {
     const Briefly lock(*board);
     if (!lock) return 1;
     for (const RankRecord& rank : ranks_of(*board))
-        if (rank.vain.looks > 0 && rank.vain.files == rank.files) return 1;
+        if (rank.empty_looks.looks > 0 && rank.empty_looks.files == rank.files) return 1;
     for (const RankRecord& rank : ranks_of(*board))
         if (const FailedOpen& open = rank.failed_open; queue::may_go_on(open) && !queue::ends_loop(open)) return 1;
     for (int t = 0; t < board->head().tasks; ++t)
@@ -195,7 +195,7 @@ bool is_of(const Board& board, const SlotRecord& slot, int task) {
 
 constexpr int64_t kLooks = 100'000'000;  // ns between looks for writers that have died: a launcher may have many turns
 
-// Has the task (-1: any) left steps to other processes?
+// True if the task (-1: any) has left steps to other processes.
 bool any_inherited(const Board& board, int task) {
     if (!board.head().leaves.load()) return false;
     for (const SlotRecord& slot : slots_of(board))
@@ -203,10 +203,10 @@ bool any_inherited(const Board& board, int task) {
     return false;
 }
 
-// Is there a file that its program has closed, and may yet write?
+// True if there is a file that its program has closed, and may yet write.
 bool any_rests(const Board& board, int task) {
     for (const SlotRecord& slot : slots_of(board))
-        if (slot.state == SlotState::resting && is_of(board, slot, task)) return true;
+        if (slot.state == SlotState::closed && is_of(board, slot, task)) return true;
     return false;
 }
 
@@ -330,7 +330,7 @@ WILKINS_API(size_t, wilkins_failure(const Watched* board, char* text, size_t roo
     return lock ? hand_out(board->head().failure, text, room) : 0;
 } WILKINS_OR(kNoText)
 
-// May there be ranks that wait for ever? Looks at none of their threads.
+// True if there may be ranks that wait for ever. It looks at none of their threads.
 WILKINS_API(int, wilkins_may_be_stuck(const Watched* board)) {
     Briefly lock(*board);
     if (lock) lock->write_events();
@@ -354,8 +354,8 @@ WILKINS_API(size_t, wilkins_stuck(const Watched* board, char* text, size_t room)
         if (lock) found = find_lasting(*board);
     }
     if (found.viewed.steps > 0)
-        found.told += "; no queue can grow, for programs can still see " + std::to_string(found.viewed.steps) + " steps that are done with, which take " +
+        found.description += "; no queue can grow, for programs can still see " + std::to_string(found.viewed.steps) + " steps that are done with, which take " +
                       std::to_string(found.viewed.bytes) + " bytes: " + viewers::names(*board) +
                       "; let them end their mappings of these steps, and the processes that have them open, or raise the port's 'memory'";
-    return hand_out(found.told, text, room);
+    return hand_out(found.description, text, room);
 } WILKINS_OR(kNoText)

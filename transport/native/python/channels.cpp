@@ -48,7 +48,7 @@ WILKINS_API(int, wilkins_channels_take(int index, int waits, StepFile** step)) {
     int error = 0;
     *step = open_held(slot, stamp, name, &error);
     if (error) return error;
-    (*step)->prepare_read(0, (*step)->eof());  // what is lent comes whole: nobody sees which bytes the program looks at
+    (*step)->prepare_read(0, (*step)->eof());  // a lazy step comes whole: nobody sees which bytes the program looks at
     if ((error = (*step)->settle()) != 0) close_step(*step);
     return error;
 } WILKINS_OR(errno)
@@ -89,7 +89,7 @@ WILKINS_API(void, wilkins_channels_ahead(int index, unsigned steps)) {
     for (const ChannelRecord& channel : channels_of(p.board, port)) p.board.ring(channel.outport);
 } WILKINS_OR()
 
-// Does this process produce files of the name in memory?
+// True if this process produces files of the name in memory.
 WILKINS_API(int, wilkins_channels_produces(const char* name)) {
     Match match;
     return match_name(name, &match) && match.outport >= 0 ? 1 : 0;

@@ -59,7 +59,7 @@ WILKINS_API(int, wilkins_device_readers(const char* name)) {
 
 WILKINS_API(int, wilkins_device_rank()) { return context().rank; } WILKINS_OR(-1)
 
-// This process's number in the run: no other process has had it.
+// This process's number in the run, which no other process has ever.
 WILKINS_API(unsigned, wilkins_device_process()) { return process().board.self(); } WILKINS_OR(0)
 
 // The out-port that files of this name belong to, or -1.

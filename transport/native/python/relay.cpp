@@ -2,7 +2,7 @@
 //
 // A step goes from its arena to the socket, and from the socket to an arena: no copy lies between, and each process keeps its
 // mappings. The receiver says when it can take a step, and what of a step was read last. What it gets is a head, the names, and these
-// bytes; the step is published with the others absent, and kept where it is (steps/lent.hpp).
+// bytes; the step is published with the others absent, and kept where it is (steps/lazy.hpp).
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@
 #include "steps/handles.hpp"
 #include "steps/homes.hpp"
 #include "steps/kept_elsewhere.hpp"
-#include "steps/lent.hpp"
+#include "steps/lazy.hpp"
 #include "store/store.hpp"
 #include "waiting/wait.hpp"
 
@@ -30,9 +30,9 @@ using namespace wilkins;
 
 namespace {
 
-// Steps that are lent at once: a source has twelve slots beyond its longest queue.
-constexpr size_t kMostLent = 4;
-// A step of so few bytes comes whole; where tests let every step be lent, none does.
+// Lazy steps at once: a source has twelve slots beyond its longest queue.
+constexpr size_t kMostLazy = 4;
+// A step of so few bytes comes whole; where tests make every step lazy, none does.
 #ifdef WILKINS_HOOKS
 constexpr uint64_t kSmall = 0;
 #else
@@ -134,7 +134,7 @@ int take_next(int index, StepFile** step, char* name, char* folder, std::vector<
 // What there is here of these ranges in a step.
 std::vector<homes::Range> inside(const StepFile& step, const std::vector<homes::Range>& asked) {
     const uint64_t size = step.eof();
-    if (step.state->lent) return homes::here_among(step.state->slot, asked, size);
+    if (step.state->lazy) return homes::here_among(step.state->slot, asked, size);
     std::vector<homes::Range> found;
     if (size <= kSmall) return {{0, size}};
     for (const homes::Range& range : asked)
@@ -152,7 +152,7 @@ struct Places {
 Places places_of(const StepFile& step, const std::vector<homes::Range>& asked) {
     Places places;
     places.brought = inside(step, asked);  // first: readers here may bring more meanwhile
-    if (!step.state->lent) return places;
+    if (!step.state->lazy) return places;
     places.hosts = homes::hosts(step.state->slot);
     places.runs = homes::runs_of(step.state->slot, 0, step.eof());
     return places;
@@ -202,7 +202,7 @@ StepFile* sent = nullptr;  // stays until the next one is asked for: if it has t
 }  // namespace
 
 // Sends the in-port's next step when the receiver asks for one. `name`, `folder`: by which its producer called it, and from where. The step
-// stays for a while afterwards: its producer may look at it. Returns 0, -1: none will come, which the receiver was told, or an errno. ENOTDIR: from
+// stays for a while afterwards: its producer may look at it. Returns 0, -1: none will come, which the receiver knows, or an errno. ENOTDIR: from
 // where is not known any more; ECONNRESET: the receiver has left; EINTR: the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_send(int index, int wire, char* name, char* folder)) {
     Ask ask{};
@@ -214,8 +214,8 @@ WILKINS_API(int, wilkins_relay_send(int index, int wire, char* name, char* folde
     if (sent) close_step(std::exchange(sent, nullptr));
     if (const int error = take_next(index, &sent, name, folder, &before)) {
         const Head end = {};
-        const int told = error == kEnd ? transmit(wire, &end, sizeof(end), 0) : 0;
-        return told ? told : error;
+        const int sent = error == kEnd ? transmit(wire, &end, sizeof(end), 0) : 0;
+        return sent ? sent : error;
     }
     const bool known = folder[0] || name[0] == '/';
     return known ? send_step(wire, *sent, name, folder, before, asked) : ENOTDIR;
@@ -231,8 +231,8 @@ KeptElsewhere& kept() {
 // What the next step is to bring along: what was read of the last one of which that is known.
 std::vector<homes::Range> wanted() {
     const Process& p = process();
-    const bool lends = p.board.port(p.first_port).keys.mode == Mode::memory && kept().count() < kMostLent;
-    return lends ? lent::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
+    const bool lazily = p.board.port(p.first_port).keys.mode == Mode::memory && kept().count() < kMostLazy;
+    return lazily ? lazy::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
 }
 
 bool are_sound(const std::vector<homes::Range>& ranges, uint64_t size) {
@@ -245,7 +245,7 @@ bool are_sound(const std::vector<homes::Range>& ranges, uint64_t size) {
 }
 
 // Where bytes are that the sender has not. Returns 0 or an errno.
-int receive_elsewhere(int wire, const Head& head, lent::Elsewhere* elsewhere) {
+int receive_elsewhere(int wire, const Head& head, lazy::Elsewhere* elsewhere) {
     if (head.hosts > homes::kMostHosts) return EPROTO;
     *elsewhere = {};
     if (const int error = head.hosts > 0 ? receive(wire, elsewhere->lead, kAddressMax) : 0) return error;
@@ -261,9 +261,10 @@ int receive_elsewhere(int wire, const Head& head, lent::Elsewhere* elsewhere) {
     return std::all_of(elsewhere->runs.begin(), elsewhere->runs.end(), known) ? 0 : EPROTO;
 }
 
-// The step's bytes come, or some of them: the others stay at `lender`, and at hosts that have parts. Of what was asked for, they come from there, too.
+// The step's bytes come, or some of them: the others stay at `server`, and at hosts that have parts. Of what was asked for, they come from
+// there, too.
 int fill(int wire, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked, const std::vector<homes::Range>& brought,
-         const lent::Elsewhere& elsewhere, const char* lender) {
+         const lazy::Elsewhere& elsewhere, const char* server) {
     uint64_t count = 0;
     Pieces bytes;
     for (const homes::Range& range : brought) {
@@ -272,9 +273,9 @@ int fill(int wire, const StepFile& step, const Head& head, const std::vector<hom
     }
     int error = receive(wire, std::move(bytes));
     if (error || count == head.size) return error;
-    std::unique_ptr<FarFile> keeps = FarFile::open(lender, head.token, Use::keep, step.name(), "", &error);
+    std::unique_ptr<FarFile> keeps = FarFile::open(server, head.token, Use::keep, step.name(), "", &error);
     if (!keeps) return error;
-    if ((error = lent::lend(step, brought, head.token, lender, elsewhere))) return error;
+    if ((error = lazy::publish_absent(step, brought, head.token, server, elsewhere))) return error;
     kept().add(step.token().slot, step.token().stamp, std::move(keeps));
     if (elsewhere.hosts.empty()) return 0;
     PythonUnlocked python;
@@ -287,10 +288,10 @@ int note_origin(const StepFile& step, uint64_t published, const std::vector<uint
     return queue::note_origin(board, board.slot(step.state->slot), published, before) ? 0 : EPROTO;
 }
 
-int receive_step(int wire, const char* name, const Head& head, const std::vector<homes::Range>& asked, const char* lender) {
+int receive_step(int wire, const char* name, const Head& head, const std::vector<homes::Range>& asked, const char* server) {
     std::vector<uint64_t> before;
     std::vector<homes::Range> brought;
-    lent::Elsewhere elsewhere;
+    lazy::Elsewhere elsewhere;
     if (const int error = receive_list(wire, head.before, &before)) return error;
     if (const int error = receive_list(wire, head.ranges, &brought)) return error;
     if (const int error = receive_elsewhere(wire, head, &elsewhere)) return error;
@@ -302,7 +303,7 @@ int receive_step(int wire, const char* name, const Head& head, const std::vector
     process().board.slot(step->token().slot).numbered = head.number + 1;
     error = note_origin(*step, head.published, before);
     if (!error) error = step->prepare_write(0, head.size, true);
-    if (!error) error = fill(wire, *step, head, asked, brought, elsewhere, lender);
+    if (!error) error = fill(wire, *step, head, asked, brought, elsewhere, server);
     if (error) discard_step(step);
     else close_step(step);
     return error;
@@ -310,13 +311,13 @@ int receive_step(int wire, const char* name, const Head& head, const std::vector
 
 }  // namespace
 
-// Asks for a step, and publishes it under its name. `folder`: where the process is; it goes where the producer was. `lender`: where the sender gives
-// what is absent (address:port). Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has left; EINTR: the run is being stopped,
-// or Python has an exception to raise.
-WILKINS_API(int, wilkins_relay_receive(int wire, const char* lender, char* name, char* folder)) {
+// Asks for a step, and publishes it under its name. `folder`: where the process is; it goes where the producer was. `server`: where the sender gives
+// what is absent (address:port). Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has left; EINTR: the run is being
+// stopped, or Python has an exception to raise.
+WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name, char* folder)) {
     const Process& p = process();
     PortRecord& outport = p.board.port(p.first_port);
-    if (!outport.asked_at[0]) strncpy(outport.asked_at, lender, kAddressMax - 1);  // readers look at it once a step has come
+    if (!outport.asked_at[0]) strncpy(outport.asked_at, server, kAddressMax - 1);  // readers look at it once a step has come
     const std::vector<homes::Range> wants = wanted();
     const Ask ask = {wants.size()};
     Head head{};
@@ -334,7 +335,7 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* lender, char* name,
         if (chdir(above) != 0) return errno;
         strcpy(folder, above);
     }
-    return receive_step(wire, name, head, wants, lender);
+    return receive_step(wire, name, head, wants, server);
 } WILKINS_OR(errno)
 
 // No step will come any more, and the task's readers may know. Waits until they can read no step of which bytes are absent. Returns 0, or EINTR: the

@@ -56,8 +56,8 @@ facts::TaskFacts task_facts(const Board& board, Survey& survey, int index, int64
         task.moving_s.count += rank.moving_ns.load();
         task.moved_bytes += rank.moved_bytes.load();
         if (const int64_t began = rank.flush_since; began != 0 && !waits_now(rank)) task.flushes.push_back({rank.rank, rank.flush_pid, rank.flush_port, since(began)});
-        if (const Vain& vain = rank.vain; vain.looks > 0 && vain.files == rank.files)
-            task.polls.push_back({rank.rank, vain.port, vain.name, vain.looks, since(vain.since), vain.lists != 0});
+        if (const EmptyLooks& empty_looks = rank.empty_looks; empty_looks.looks > 0 && empty_looks.files == rank.files)
+            task.polls.push_back({rank.rank, empty_looks.port, empty_looks.name, empty_looks.looks, since(empty_looks.since), empty_looks.lists != 0});
         if (!waits_now(rank)) {
             if (threads && is_among_ranks(board, r, kAmongNs) && !is_unsure(board, r)) task.among.push_back(rank.rank);
             continue;

@@ -1,4 +1,4 @@
-// What the launcher is told of a run.
+// The report of a run for the launcher.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 namespace wilkins {
 
 // Everything on the board, as JSON (transport/report_table.py says what). What changes is taken from the board under its lock,
-// which others wait for; the lock is released before the text is made. `threads`: is it told of which ranks each thread is known to wait?
+// which others wait for; the lock is released before the text is made. `threads`: whether it says for which ranks each thread is known to wait.
 std::string report(const Board& board, Board::Lock& lock, bool threads);
 
-// What the task has asked for in vain last. Call with the lock held.
+// The task's last failed open. Call with the lock held.
 std::optional<facts::FailedOpen> failed_open(const Board& board, int task);
 
 }  // namespace wilkins

@@ -1,7 +1,7 @@
-// Names that stand for the next step of an in-port, whatever its producers call that.
+// Aliases: names by which a program opens each next step of an in-port, whatever its producers call that.
 //
-// The workflow file may give one (`as:`). Or a program that is told the name of the next step (`{filename}`) opens another one: if that is
-// unlike all names that were published for the port, and no file on disk, it stands for the next step from then on.
+// The workflow file may give one (`as:`). Or a program that gets the name of the next step (`{filename}`) opens another one: if that is
+// unlike all names that were published for the port, and no file on disk, it is the port's alias from then on.
 #pragma once
 
 #include "board/board.hpp"
@@ -16,14 +16,13 @@ struct OwnPattern {
 };
 OwnPattern own_pattern(const PortRecord& port);
 
-// The same, also of a name that has come to stand for the steps.
+// The same, also of an alias that the program's opens have made.
 const char* own_name(const PortRecord& port);
 
-// Does the program mean files of its port by this (normalised) name? For in-ports: files to read.
+// True if the program means files of its port by this (normalised) name; for in-ports, files to read.
 bool is_called(const PortRecord& port, const char* name);
 
-// Does the name, as the program says it, mean a step of the in-port that its producer has published under the other one? A name that
-// stands in means any of them.
+// True if the name `asked` means the step of the in-port that its producer has published as `published`. An alias means any of them.
 bool means(const PortRecord& inport, const char* asked, const char* published);
 
 // The name by which the in-port's program calls a step.
@@ -39,10 +38,10 @@ struct OnDisk {
 
 namespace queue {
 
-// Has the in-port had steps, none of which has this name, or one that differs only in its numbers?
+// True if steps were published for the in-port, and none has this name, or one that differs only in its numbers.
 bool is_strange(const Board& board, const PortRecord& inport, const char* name);
 
-// Would the name stand in if it were opened now, and no file on disk had it?
+// True if an open now would make the name the alias, unless a file on disk has it.
 bool may_be_alias(const Board& board, const PortRecord& inport, const char* name);
 
 // Such a name is opened, and `file` is the one on disk that has it, or nullptr.
@@ -51,13 +50,13 @@ void decide(const Board& board, int inport, int reader, const char* name, const 
 // The program opens a name. If it is like those of producers, these are what it means, once and for all.
 void name_opened(const Board& board, int inport, const char* name);
 
-// The program takes its steps one after the other by itself, and is told their names.
+// The program takes its steps one after the other by itself, and gets their names.
 void keep_names(PortRecord& inport);
 
 // An earlier run has left the file.
 void left_by_run(const Board& board, int inport, const OnDisk& file);
 
-// A step of this name was published for the in-port. If a name stands in that is like it, the program was given other steps under that
+// A step of this name was published for the in-port. If the alias is like it, the program was given other steps under that
 // name: the run fails.
 void remember_shape(const Board& board, int inport, const SourceRecord& source, const char* name);
 

@@ -11,7 +11,7 @@ namespace wilkins {
 
 namespace {
 
-constexpr uint64_t kAgain = 3;  // so many listings in vain are "again and again"
+constexpr uint64_t kAgain = 3;  // so many listings without a new step are "again and again"
 
 }  // namespace
 
@@ -68,61 +68,61 @@ void note_came(const Board& board, int rank_index) {
     if (place) *place = process;
 }
 
-void note_had(const Board& board, int inport, int reader, int index, const char* name) {
+void note_consumed(const Board& board, int inport, int reader, int index, const char* name) {
     const PortRecord& port = board.port(inport);
     const SlotRecord& slot = board.slot(index);
     Looked& looked = board.looked(port, reader);
-    looked.had.identity = 0;
-    looked.had_slot = index;
-    looked.had_name = hash_name(port, name);
-    looked.had.size = slot.size.load();
-    looked.had.published_ns = slot.published_ns;
-    looked.had.identity = slot.stamp;
+    looked.consumed.identity = 0;
+    looked.consumed_slot = index;
+    looked.consumed_name = hash_name(port, name);
+    looked.consumed.size = slot.size.load();
+    looked.consumed.published_ns = slot.published_ns;
+    looked.consumed.identity = slot.stamp;
 }
 
-void forget_had(const Board& board, int inport, int reader, const char* name) {
+void forget_consumed(const Board& board, int inport, int reader, const char* name) {
     const PortRecord& port = board.port(inport);
     Looked& looked = board.looked(port, reader);
-    if (looked.had_name != hash_name(port, name)) return;
-    looked.had.identity = 0;
-    looked.had_name = 0;
+    if (looked.consumed_name != hash_name(port, name)) return;
+    looked.consumed.identity = 0;
+    looked.consumed_name = 0;
 }
 
 void note_failed(const Board& board, int inport, int reader, const char* name) {
     RankRecord& rank = board.rank(board.task(board.port(inport).task).first_rank + reader);
-    Vain& vain = rank.vain;
+    EmptyLooks& empty_looks = rank.empty_looks;
     const int64_t now = now_ns();
-    if (vain.looks == 0 || vain.files != rank.files) {
-        vain.looks = 0;
-        vain.since = now;
-        vain.files = rank.files;
+    if (empty_looks.looks == 0 || empty_looks.files != rank.files) {
+        empty_looks.looks = 0;
+        empty_looks.since = now;
+        empty_looks.files = rank.files;
     }
-    ++vain.looks;
-    vain.last = now;
-    vain.port = inport;
-    vain.lists = 0;
-    strncpy(vain.name, name, sizeof(vain.name) - 1);
+    ++empty_looks.looks;
+    empty_looks.last = now;
+    empty_looks.port = inport;
+    empty_looks.lists = 0;
+    strncpy(empty_looks.name, name, sizeof(empty_looks.name) - 1);
 }
 
 bool note_listed(const Board& board, int inport, int reader, uint64_t last) {
     const PortRecord& port = board.port(inport);
-    Vain& vain = board.rank(board.task(port.task).first_rank + reader).vain;
-    if (last > vain.shown) {
-        vain.shown = last;
-        vain.looks = 0;
+    EmptyLooks& empty_looks = board.rank(board.task(port.task).first_rank + reader).empty_looks;
+    if (last > empty_looks.shown) {
+        empty_looks.shown = last;
+        empty_looks.looks = 0;
         return false;
     }
     note_failed(board, inport, reader, port.pattern);
-    vain.lists = 1;
+    empty_looks.lists = 1;
     return lists_nothing_new(board.rank(board.task(port.task).first_rank + reader));
 }
 
-bool lists_nothing_new(const RankRecord& rank) { return rank.vain.lists && rank.vain.looks >= kAgain && rank.vain.files == rank.files; }
+bool lists_nothing_new(const RankRecord& rank) { return rank.empty_looks.lists && rank.empty_looks.looks >= kAgain && rank.empty_looks.files == rank.files; }
 
 void forget_looks(const Board& board, int index) {
     const TaskRecord& task = board.task(index);
     for (RankRecord& rank : ranks_of(board, task)) {
-        rank.vain.looks = rank.vain.shown = 0;
+        rank.empty_looks.looks = rank.empty_looks.shown = 0;
         rank.failed_open.sought = Sought::nothing;
         for (uint32_t& process : rank.came) process = 0;
     }

@@ -1,5 +1,5 @@
 // One name from two sources of an in-port: whoever asks for it by name would get the one or the other by chance. It is an error,
-// whichever comes first, the second publication or the question. Who takes the steps in order is told them apart.
+// whichever comes first, the second publication or the question. A task that takes the steps in order can tell them apart.
 #include <cstdio>
 
 #include "board/context.hpp"

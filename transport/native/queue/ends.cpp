@@ -7,7 +7,7 @@
 #include "base/fault.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 
 namespace wilkins::queue {
 
@@ -124,7 +124,7 @@ void task_started(const Board& board, int index, bool one_step) {
 
 namespace {
 
-// What one rank of a program has had, the next start finds all to have had.
+// What one rank of a program has consumed, all have consumed for its next start.
 void align_marks(const Board& board, const PortRecord& port) {
     uint32_t farthest = 0;
     for (int r = 0; r < board.task(port.task).nprocs; ++r) {
@@ -144,7 +144,8 @@ void align_marks(const Board& board, const PortRecord& port) {
             }
             if (in_order(port)) continue;
             for (const SlotRecord& slot : steps_of(board, channel, source))
-                if (is_had(board, channel, source.rank, slot)) memset(&board.had(slot, channel, 0), kHad | kPast, static_cast<size_t>(channel.readers));
+                if (is_consumed(board, channel, source.rank, slot))
+                    memset(&board.consumed(slot, channel, 0), kConsumed | kPast, static_cast<size_t>(channel.readers));
         }
 }
 
@@ -182,7 +183,7 @@ Last last_opened(const Board& board, int task, int reader) {
     return last;
 }
 
-// No rank of the task has had the step, nor what came after it where steps are read in order.
+// No rank of the task has consumed the step, nor what came after it where steps are read in order.
 void unread(const Board& board, const Last& last) {
     const PortRecord& port = board.port(last.port);
     const ChannelRecord& channel = board.channel(last.channel);
@@ -190,7 +191,7 @@ void unread(const Board& board, const Last& last) {
     for (int r = 0; r < channel.readers; ++r) {
         Mark& mark = board.mark(channel, last.source, r);
         mark.next = mark.next < slot.sequence ? mark.next : slot.sequence;
-        if (!in_order(port)) board.had(slot, channel, r) = 0;
+        if (!in_order(port)) board.consumed(slot, channel, r) = 0;
     }
     if (!in_order(port)) return;
     for (uint32_t n = 0; n < port.log_end; ++n) {
@@ -250,7 +251,7 @@ void task_exited(const Board& board, int index, bool final, bool clean,
         port.started_for = 0;
         align_marks(board, port);
     }
-    end_resting(board, index, clean, discarded);
+    end_closed(board, index, clean, discarded);
     WILKINS_FAULT_POINT("exit.aligned");
     if (final) task.state = TaskState::ended;
     WILKINS_FAULT_POINT("exit.before-ring");

@@ -10,7 +10,7 @@ namespace wilkins::queue {
 
 namespace {
 
-// What PortRecord::had knows of a name, each under a letter before it.
+// What PortRecord::consumed knows of a name, each under a letter before it.
 enum Kind : char {
     kOnce = 'a',     // one step of it was read
     kTwice = 'b',    // another one, too
@@ -33,10 +33,10 @@ private:
 };
 
 bool knows(const Board& board, const PortRecord& inport, Kind kind, const char* name) {
-    return past::knows(board, inport.had, Key(inport, kind, name));
+    return past::knows(board, inport.consumed, Key(inport, kind, name));
 }
 
-// Does a producer of the in-port publish names again?
+// True if a producer of the in-port publishes names again.
 bool is_rewritten(const Board& board, const PortRecord& inport) {
     return any_source(board, inport, [](const SourceRecord& source) { return source.rewrites != 0; });
 }
@@ -58,10 +58,10 @@ uint32_t opens_of_last(const Board& board, const PortRecord& inport, int reader)
 // What a name of an in-port with wildcards is to its task.
 Sought what_is(const Board& board, int index, int reader, const char* name, uint32_t* steps) {
     const PortRecord& inport = board.port(index);
-    const bool had = knows(board, inport, kOnce, name);
-    *steps = had ? 1 + knows(board, inport, kTwice, name) : 0;
-    if (!had && !was_published(board, inport, name)) return knows(board, inport, kShape, name) ? Sought::next_name : Sought::strange;
-    if (!had || !is_rewritten(board, inport)) return Sought::gone;
+    const bool consumed = knows(board, inport, kOnce, name);
+    *steps = consumed ? 1 + knows(board, inport, kTwice, name) : 0;
+    if (!consumed && !was_published(board, inport, name)) return knows(board, inport, kShape, name) ? Sought::next_name : Sought::strange;
+    if (!consumed || !is_rewritten(board, inport)) return Sought::gone;
     if (*steps < 2) return Sought::only_step;
     if (has_choice(board, index, reader)) return Sought::unread;
     return knows(board, inport, kUnequal, name) ? Sought::unequal : Sought::next_step;
@@ -69,12 +69,12 @@ Sought what_is(const Board& board, int index, int reader, const char* name, uint
 
 }  // namespace
 
-void note_had_name(const Board& board, int index, const char* name, bool again) {
+void note_consumed_name(const Board& board, int index, const char* name, bool again) {
     PortRecord& inport = board.port(index);
     const auto add = [&](Kind kind) {
         const Key key(inport, kind, name);
-        const bool known = past::knows(board, inport.had, key);
-        if (!known) past::add(board, inport.had, key);
+        const bool known = past::knows(board, inport.consumed, key);
+        if (!known) past::add(board, inport.consumed, key);
         return !known;
     };
     if (again) {
@@ -85,7 +85,7 @@ void note_had_name(const Board& board, int index, const char* name, bool again) 
     if (!add(kOnce)) add(kTwice);
 }
 
-bool has_had_name(const Board& board, const PortRecord& inport, const char* name) { return knows(board, inport, kOnce, name); }
+bool has_consumed_name(const Board& board, const PortRecord& inport, const char* name) { return knows(board, inport, kOnce, name); }
 
 void note_failed_open(const Board& board, int index, int reader, const char* name, const Asker& by) {
     const PortRecord& inport = board.port(index);

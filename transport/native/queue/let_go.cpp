@@ -16,7 +16,7 @@ char* spell(uint64_t word, int letters, char* at) {
     return at;
 }
 
-// The name, as a start of the in-port's task knows it: the next one finds gone what this one has had.
+// The name, as a start of the in-port's task knows it: for the next start, what this one has consumed is gone.
 struct KeyOfStart {
     KeyOfStart(const Board& board, const PortRecord& inport, const char* name, LetGo how) {
         char* at = stpcpy(text, key_of(inport, name));
@@ -72,9 +72,9 @@ void note_let_go(const Board& board, int index) {
         if (in_order(inport)) note_gone(board, inport, slot);
         if (in_order(inport) || !comes_again) continue;
         uint8_t all = 0;
-        for (int r = 0; r < channel.readers; ++r) all |= board.had(slot, channel, r);
+        for (int r = 0; r < channel.readers; ++r) all |= board.consumed(slot, channel, r);
         if (all & kPast) continue;
-        past::add(board, inport.let_go, KeyOfStart(board, inport, slot.name, all & kHad ? LetGo::read : LetGo::unread).text);
+        past::add(board, inport.let_go, KeyOfStart(board, inport, slot.name, all & kConsumed ? LetGo::read : LetGo::unread).text);
     }
     source.replaced_steps += comes_again;
 }
@@ -84,7 +84,7 @@ void note_given_up(const Board& board, const ChannelRecord& channel, const SlotR
     if (!in_order(inport)) past::add(board, inport.let_go, KeyOfStart(board, inport, slot.name, LetGo::unread).text);
 }
 
-void note_had_late(const Board& board, int index, const char* name) {
+void note_consumed_late(const Board& board, int index, const char* name) {
     PortRecord& inport = board.port(index);
     if (!past::remove(board, inport.let_go, KeyOfStart(board, inport, name, LetGo::unread).text)) return;
     past::add(board, inport.let_go, KeyOfStart(board, inport, name, LetGo::read).text);

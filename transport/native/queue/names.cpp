@@ -8,7 +8,7 @@
 #include "base/patterns.hpp"
 #include "board/past_names.hpp"
 #include "queue/parts.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 
 namespace wilkins::queue {
 
@@ -16,10 +16,10 @@ int find_own(const Board& board, int outport, const char* name, uint64_t place) 
     const PortRecord& port = board.port(outport);
     int best = -1;
     for (const SlotRecord& slot : slots_of(board, port)) {
-        if ((slot.state != SlotState::published && slot.state != SlotState::resting) || slot.removed) continue;
+        if ((slot.state != SlotState::published && slot.state != SlotState::closed) || slot.removed) continue;
         if (place ? slot.place_hash != place : strcmp(slot.name, name) != 0) continue;
-        // A resting one was begun after all of its name that are published.
-        if (best < 0 || slot.state == SlotState::resting ||
+        // A closed one was begun after all of its name that are published.
+        if (best < 0 || slot.state == SlotState::closed ||
             (board.slot(best).state == SlotState::published && slot.published_stamp > board.slot(best).published_stamp))
             best = board.index(slot);
     }
@@ -85,7 +85,7 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
         SlotRecord& slot = board.slot(index);
         slot.removed = 1;
         WILKINS_FAULT_POINT("remove.noted");
-        if (slot.state == SlotState::resting) queue::withdraw(board, index);
+        if (slot.state == SlotState::closed) queue::withdraw(board, index);
         if (!withdraw) continue;
         for (ChannelRecord& channel : channels_of(board, port)) take_back(board, slot, channel);
     }
@@ -127,8 +127,8 @@ Carried moves(const Board& board, int outport, const char* name, uint64_t place,
     found.keeps_name = strcmp(last_components(name, components), last_components(next, components)) == 0;
     for (const ChannelRecord& channel : channels_of(board, port)) {
         const bool by_name = !in_order(board.port(channel.inport));
-        found.had.push_back(by_name ? board.on(slot, channel.place) & kCounted : 0);
-        for (int r = 0; r < channel.readers; ++r) found.had.push_back(by_name ? board.had(slot, channel, r) & kHad : 0);
+        found.consumed.push_back(by_name ? board.on(slot, channel.place) & kCounted : 0);
+        for (int r = 0; r < channel.readers; ++r) found.consumed.push_back(by_name ? board.consumed(slot, channel, r) & kConsumed : 0);
     }
     return found;
 }
@@ -138,10 +138,10 @@ void carry(const Board& board, int index, const Carried& from) {
     const PortRecord& port = board.port(board.source(slot.source).port);
     if (from.source < 0) return;
     slot.keeps_name = from.keeps_name;
-    auto had = from.had.begin();
+    auto consumed = from.consumed.begin();
     for (const ChannelRecord& channel : channels_of(board, port)) {
-        board.on(slot, channel.place) = *had++;
-        for (int r = 0; r < channel.readers; ++r) board.had(slot, channel, r) = *had++;
+        board.on(slot, channel.place) = *consumed++;
+        for (int r = 0; r < channel.readers; ++r) board.consumed(slot, channel, r) = *consumed++;
     }
 }
 

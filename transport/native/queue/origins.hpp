@@ -14,10 +14,11 @@ std::vector<uint64_t> before(const Board& board, int inport, const SlotRecord& s
 // On the other host: notes that, of a step that is not published yet. False if the relay counts other ports than this board does.
 bool note_origin(const Board& board, SlotRecord& step, uint64_t stamp, const std::vector<uint64_t>& before);
 
-// Was the step published up to when `than` was, of which `published` is the place here? Of two steps of one other host, there.
+// True if the step was published up to when `than` was, of which `published` is the place here. For two steps of one other host, their order
+// there counts.
 bool is_before(const Board& board, const SlotRecord& step, const SlotRecord* than, uint64_t published);
 
-// May a step of the out-port come yet that was published before this one on their host?
+// True if a step of the out-port may come yet that was published before this one on their host.
 bool is_behind(const Board& board, int outport, const SlotRecord& than);
 
 }  // namespace wilkins::queue

@@ -6,7 +6,7 @@
 #include "base/patterns.hpp"
 #include "board/ranges.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "queue/alias.hpp"
 
 namespace wilkins::queue {
@@ -24,14 +24,14 @@ inline bool alive(const Board& board, const ChannelRecord& channel) {
     return board.task(board.port(channel.inport).task).state != TaskState::ended;
 }
 
-// Is the rank one of the port's readers? One beyond them has no mark to move.
+// True if the rank is one of the port's readers. One beyond them has no mark to move.
 inline bool may_read(const Board& board, int inport, int rank) {
     for (const ChannelRecord& channel : channels_of(board, board.port(inport)))
         if (rank < channel.readers) return true;
     return false;
 }
 
-// Has the rank opened a step on this in-port since its task was last started?
+// True if the rank has opened a step on this in-port since its task was last started.
 inline bool has_opened(const Board& board, const PortRecord& inport, int reader) {
     for (const ChannelRecord& channel : channels_of(board, inport))
         for (const SourceRecord& source : sources_read(board, channel, reader))
@@ -40,7 +40,7 @@ inline bool has_opened(const Board& board, const PortRecord& inport, int reader)
 }
 
 // A rank that has read nothing where others of its task read together: nothing waits for it.
-inline bool stands_by(const Board& board, const ChannelRecord& channel, int reader) {
+inline bool is_idle(const Board& board, const ChannelRecord& channel, int reader) {
     return channel.in_part && !has_opened(board, board.port(channel.inport), reader);
 }
 
@@ -52,20 +52,20 @@ inline uint64_t offered(const Board& board, const ChannelRecord& channel, int so
     return (word & UINT32_MAX) - (word >> 32 == ((next + 1) & UINT32_MAX) ? 1 : 0);
 }
 
-// Has a rank of the channel's task opened the step?
-inline bool is_had(const Board& board, const ChannelRecord& channel, int source, const SlotRecord& slot) {
+// True if a rank of the channel's task has opened the step.
+inline bool is_consumed(const Board& board, const ChannelRecord& channel, int source, const SlotRecord& slot) {
     for (int r = 0; r < channel.readers; ++r)
-        if (has_had(board, channel, source, r, slot)) return true;
+        if (has_consumed(board, channel, source, r, slot)) return true;
     return false;
 }
 
-// Has the rank, which does not stand by, opened the channel's step, or left it to another rank of its task? It has left those that another one
-// has had, once it has had one that was published later; unless ranks read the same steps, each in its own order.
+// True if the rank, which is not idle, has opened the channel's step, or left it to another rank of its task. It has left those that another one
+// has consumed, once it has consumed one that was published later; unless ranks read the same steps, each in its own order.
 inline bool is_done(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
     const PortRecord& inport = board.port(channel.inport);
     if (in_order(inport)) return board.mark(channel, source, reader).next > slot.sequence;
-    if (board.had(slot, channel, reader) != 0) return true;
-    return !inport.in_common && slot.published_stamp < board.latest(inport, reader) && is_had(board, channel, source, slot);
+    if (board.consumed(slot, channel, reader) != 0) return true;
+    return !inport.in_common && slot.published_stamp < board.latest(inport, reader) && is_consumed(board, channel, source, slot);
 }
 
 // One past the last step of the source that any reading rank has opened.
@@ -94,14 +94,14 @@ void each_part(const Board& board, const PortRecord& out, Visit visit) {
         if (part.direction == Direction::out && part.keys.part_of == out.keys.part_of) visit(part);
 }
 
-// Has a program of the out-port begun a file?
+// True if a program of the out-port has begun a file.
 inline bool has_begun(const Board& board, const PortRecord& out) {
     bool begun = false;
     each_part(board, out, [&](const PortRecord& part) { begun = begun || part.begun > 0; });
     return begun;
 }
 
-// Does one of the sources that publish for the in-port pass the test?
+// True if one of the sources that publish for the in-port passes the test.
 template <class Test>
 bool any_source(const Board& board, const PortRecord& inport, Test test) {
     for (const PortRecord& out : outports_of(board, inport))
@@ -110,49 +110,49 @@ bool any_source(const Board& board, const PortRecord& inport, Test test) {
     return false;
 }
 
-// Is the task's program started for one step of the in-port, which then is what the port's one name means, however often it is opened? A
-// name that stands in goes on from step to step.
+// True if the task's program is started for one step of the in-port, which the port's one name means however often it is opened. A
+// alias goes on from step to step.
 inline bool for_one_step(const Board& board, const PortRecord& inport) {
     return board.task(inport.task).one_step && in_order(inport) && !has_alias(inport);
 }
 
-// Do all steps of the channel stay, since its program waits for the whole series, to list it?
+// True if all steps of the channel stay, since its program waits for the whole series, to list it.
 inline bool kept_to_end(const Board& board, const ChannelRecord& channel) {
     return board.port(channel.inport).keys.listing == Lists::end && can_produce(board, channel.inport);
 }
 
 // How many steps of the source on the channel fill its queue, and how many some rank is not done with. Of a port that is read in order
-// these are the same; of another one, a step that any rank has had fills no queue.
+// these are the same; of another one, a step that any rank has consumed fills no queue.
 struct Queued {
     int waiting = 0;
     int unfinished = 0;
 };
 
-// Steps of the source on the channel that some rank is not done with. `stands_by`: for a reader, as the function of that name.
-template <class StandsBy, class Visit>
-void each_queued(const Board& board, const ChannelRecord& channel, int s, StandsBy stands_by, Visit visit) {
+// Steps of the source on the channel that some rank is not done with. `is_idle`: for a reader, as the function of that name.
+template <class IsIdle, class Visit>
+void each_queued(const Board& board, const ChannelRecord& channel, int s, IsIdle is_idle, Visit visit) {
     for (const SlotRecord& slot : steps_of(board, channel, board.source(board.port(channel.outport), s))) {
         bool done = true;
-        for (int r = 0; r < channel.readers && done; ++r) done = is_done(board, channel, s, r, slot) || stands_by(r);
+        for (int r = 0; r < channel.readers && done; ++r) done = is_done(board, channel, s, r, slot) || is_idle(r);
         if (!done) visit(slot);
     }
 }
 
-template <class StandsBy>
-Queued count_queued(const Board& board, const ChannelRecord& channel, int s, StandsBy stands_by) {
+template <class IsIdle>
+Queued count_queued(const Board& board, const ChannelRecord& channel, int s, IsIdle is_idle) {
     Queued found;
     const bool ordered = in_order(board.port(channel.inport));
-    each_queued(board, channel, s, stands_by, [&](const SlotRecord& slot) {
+    each_queued(board, channel, s, is_idle, [&](const SlotRecord& slot) {
         ++found.unfinished;
-        found.waiting += ordered || !is_had(board, channel, s, slot);
+        found.waiting += ordered || !is_consumed(board, channel, s, slot);
     });
     return found;
 }
 
-// Is one of those that the channel keeps the step before which so many were offered to it?
+// True if the policy keeps the step that has `before` steps before it: every n-th, from `offset` on.
 inline bool keeps(const ChannelRecord& channel, uint64_t before) { return before % channel.every == channel.offset; }
 
-// Would the source's next step, of this name, be one of those of which the channel holds only so many?
+// True if the source's next step, of this name, would count in the channel's queue.
 inline bool is_for(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
     const PortRecord& inport = board.port(channel.inport);
     if (inport.keys.listing == Lists::end) return false;  // its program waits for all of them
@@ -161,12 +161,12 @@ inline bool is_for(const Board& board, const ChannelRecord& channel, int source_
     return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
 }
 
-// Does the channel's task get every step, under the name that its producer gives it?
+// True if the channel's task gets every step, under the name that its producer gives it.
 inline bool gives_all(const Board& board, const ChannelRecord& channel) {
     return channel.every == 1 && channel.when_full == WhenFull::block && !in_order(board.port(channel.inport));
 }
 
-// Has something been published for the in-port that a policy lets go when there is more?
+// True if a step was published for the in-port that a policy drops when there are more.
 inline bool drops_since_first(const Board& board, const PortRecord& inport) {
     for (const ChannelRecord& channel : channels_of(board, inport))
         if (channel.when_full != WhenFull::block && board.port(channel.outport).steps > 0) return true;
@@ -190,9 +190,9 @@ inline bool fills(const Board& board, const ChannelRecord& channel, const Queued
     return (channel.when_full == WhenFull::block && queued.waiting >= most) || queued.unfinished >= most + kSpareSlots;
 }
 
-// See needed. `stands_by`: for a channel and reader, as the function of that name.
-template <class StandsBy>
-bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, StandsBy stands_by) {
+// See needed. `is_idle`: for a channel and reader, as the function of that name.
+template <class IsIdle>
+bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, IsIdle is_idle) {
     if (slot.state == SlotState::free) return false;
     if (unfinished(slot) || slot.holds > 0) return true;
     const SourceRecord& source = board.source(slot.source);
@@ -203,7 +203,7 @@ bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, StandsB
         if (kept_to_end(board, channel)) return true;
         const PortRecord& inport = board.port(channel.inport);
         for (int r = 0; r < channel.readers; ++r) {
-            if (!is_done(board, channel, s, r, slot) && !stands_by(channel, r)) return true;
+            if (!is_done(board, channel, s, r, slot) && !is_idle(channel, r)) return true;
             const Mark& mark = board.mark(channel, s, r);
             if (mark.last != slot.sequence + 1) continue;
             if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && (mark.keep == kOpensAgain || inport.keys.reads_again)))
@@ -213,7 +213,7 @@ bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, StandsB
     return false;
 }
 
-// All ranks of the in-port's task have had the step that one has opened.
-void share_had(const Board& board, int inport, int slot);
+// All ranks of the in-port's task have consumed the step that one has opened.
+void share_consumed(const Board& board, int inport, int slot);
 
 }  // namespace wilkins::queue

@@ -11,29 +11,29 @@
 #include "board/past_names.hpp"
 #include "board/trace.hpp"
 #include "queue/parts.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "queue/failed_opens.hpp"
 
 namespace wilkins::queue {
 
-bool has_had(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
+bool has_consumed(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
     if (in_order(board.port(channel.inport))) return board.mark(channel, source, reader).next > slot.sequence;
-    return (board.had(slot, channel, reader) & kHad) != 0;
+    return (board.consumed(slot, channel, reader) & kConsumed) != 0;
 }
 
 bool is_past(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
-    return is_done(board, channel, source, reader, slot) || stands_by(board, channel, reader);
+    return is_done(board, channel, source, reader, slot) || is_idle(board, channel, reader);
 }
 
 bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
-    return needed_by(board, slot, pressed, [&](const ChannelRecord& channel, int reader) { return stands_by(board, channel, reader); });
+    return needed_by(board, slot, pressed, [&](const ChannelRecord& channel, int reader) { return is_idle(board, channel, reader); });
 }
 
 namespace {
 
 Queued look_at_queue(const Board& board, const ChannelRecord& channel, int s) {
     if (!alive(board, channel)) return {};
-    return count_queued(board, channel, s, [&](int reader) { return stands_by(board, channel, reader); });
+    return count_queued(board, channel, s, [&](int reader) { return is_idle(board, channel, reader); });
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ bool may_come_again(const Board& board, const SlotRecord& slot) {
     for (const ChannelRecord& channel : channels_of(board, port)) {
         if (!board.on(slot, channel.place) || !alive(board, channel) || in_order(board.port(channel.inport))) continue;
         for (int r = 0; r < channel.readers; ++r)
-            if (!(board.had(slot, channel, r) & kPast)) return true;
+            if (!(board.consumed(slot, channel, r) & kPast)) return true;
     }
     return false;
 }
@@ -71,7 +71,7 @@ namespace {
 // What a step that takes the slot finds there: nothing of an arena that programs can still see.
 uint64_t memory_of(const SlotRecord& slot) { return slot.viewed.load() ? 0 : slot.reserved.load() + slot.set_bytes.load(); }
 
-// May the source have memory for one more, beside so many that nobody needs? As many as the workflow file says, or as fit.
+// True if the source may have memory for one more step, beside so many that nobody needs. As many as the workflow file says, or as fit.
 bool may_retain(const Board& board, const SourceRecord& source, int kept) {
     const PortRecord& port = board.port(source.port);
     uint64_t taken = 0, largest = 0;
@@ -165,7 +165,7 @@ void clear_slot(const Board& board, int index) {
     const PortRecord& port = board.port(board.source(slot.source).port);
     for (const ChannelRecord& channel : channels_of(board, port)) {
         board.on(slot, channel.place) = 0;
-        memset(&board.had(slot, channel, 0), 0, static_cast<size_t>(channel.readers));
+        memset(&board.consumed(slot, channel, 0), 0, static_cast<size_t>(channel.readers));
     }
 }
 
@@ -178,7 +178,8 @@ void note_lost(const Board& board, const ChannelRecord& channel, const char* eve
                 static_cast<int64_t>(slot.size.load()));
 }
 
-// Was the task's program started for this step, and told its name? It may open it by that, as long as it runs. (What is read in order has no name to miss.)
+// True if the task's program was started for this step with its name, by which it may open it as long as it runs. (What is read in order has
+// no name to miss.)
 bool is_started_for(const PortRecord& inport, const SlotRecord& slot) { return !in_order(inport) && inport.started_for == slot.stamp; }
 
 // Steps on the channel that no rank has opened; a step that some rank has opened is never dropped: the others will read it too.
@@ -192,7 +193,7 @@ Unopened unopened(const Board& board, const ChannelRecord& channel, int s, const
     const uint64_t high = highest(board, channel, s);
     Unopened found;
     for (const SlotRecord& slot : steps_of(board, channel, source)) {
-        if ((ordered ? slot.sequence < high : is_had(board, channel, s, slot))) continue;
+        if ((ordered ? slot.sequence < high : is_consumed(board, channel, s, slot))) continue;
         // (One that was only looked at so far may be read on, and must then be what the look has said.)
         const PortRecord& inport = board.port(channel.inport);
         if (is_held_in(board, inport.task, board.index(slot)) || is_started_for(inport, slot)) continue;
@@ -223,7 +224,7 @@ void count_published(const Board& board, const PortRecord& port, int s, const Sl
         if (!matches || slot.sequence < board.first(channel, s)) continue;
         ++channel.published;
         if (!keeps(channel, offered(board, channel, s))) ++channel.skipped;
-        if (!rewrites || !gives_all(board, channel) || !has_had_name(board, board.port(channel.inport), slot.name)) continue;
+        if (!rewrites || !gives_all(board, channel) || !has_consumed_name(board, board.port(channel.inport), slot.name)) continue;
         if (uint8_t& on = board.on(slot, channel.place); on & kOn) set_newer(channel, on, true);
         else ++channel.newer;  // its task has ended
     }
@@ -277,7 +278,7 @@ void settle(const Board& board, int index) {
 
 namespace {
 
-// A step that an earlier start of the program has published already: whoever was to get it has had it, or finds it in its queue.
+// A step that an earlier start of the program has published already: its readers have consumed it, or find it in their queues.
 void publish_again(const Board& board, SlotRecord& slot, SourceRecord& source, const PortRecord& port) {
     slot.sequence = source.next_sequence++;  // first: it is nobody's, whether this process comes to the rest or not
     WILKINS_FAULT_POINT("publish.again");
@@ -366,7 +367,7 @@ void repair(const Board& board) {
             head.memory += slot.accounted;
         }
         // A file that was being withdrawn is (see withdraw).
-        if (slot.state == SlotState::resting && slot.removed) slot.state = SlotState::published;
+        if (slot.state == SlotState::closed && slot.removed) slot.state = SlotState::published;
         // (One that was withdrawn has no number.)
         if (slot.state == SlotState::published && !slot.removed && slot.sequence >= published_to(source)) settle(board, board.index(slot));
     }

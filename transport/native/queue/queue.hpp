@@ -9,39 +9,39 @@
 
 namespace wilkins::queue {
 
-// Is the step still of use to some reading rank, or open? `pressed`: memory is short, so steps that are kept only
+// True if some reading rank still needs the step, or has it open. `pressed`: memory is short, so steps that are kept only
 // because a name might be opened again do not count.
 bool needed(const Board& board, const SlotRecord& slot, bool pressed);
 
-// Has a handle the slot's memory mapped, though the step may have been given up?
+// True if a handle has the slot's memory mapped, though the step may have been given up.
 inline bool is_attached(const SlotRecord& slot) { return slot.peers > 0 || slot.holds > 0; }
 
 // Might a rank open it, though nobody needs it?
 bool may_come_again(const Board& board, const SlotRecord& slot);
 
-// Has the rank nothing more to do with a step of the source (numbered within its port): had it, given it up, or stands by?
+// True if the rank is done with a step of the source (numbered within its port): it has consumed it or given it up, or is idle.
 bool is_past(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot);
 
-// Has the rank opened the step?
-bool has_had(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot);
+// True if the rank has opened the step.
+bool has_consumed(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot);
 
 // Steps of the source that are published on the channel and fill its queue: in an in-port that is read in order, those that some reading rank
 // has not opened; in others, those that none has.
 int queued(const Board& board, const ChannelRecord& channel, int source_in_port);
 
-// Can the source create a step of this name now without breaking a channel's bound?
+// True if the source can create a step of this name now without breaking a channel's bound.
 bool has_room(const Board& board, int source, const char* name);
 
-// Does this channel keep the source (numbered within its port) from creating a step of this name now?
+// True if this channel keeps the source (numbered within its port) from creating a step of this name now.
 bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name);
 
-// Does a living process change what lies on disk of the slot's file? It does so without the board's lock: the file system may not
+// True if a living process changes what lies on disk of the slot's file. It does so without the board's lock: the file system may not
 // answer. Until it is done nobody else takes the slot. If it dies, the claim means nothing any more: a slot that holds no file is free
-// to take, and a file that rests is withdrawn, since nobody knows what it is called (see settle_claims).
+// to take, and a closed file is withdrawn, since nobody knows what it is called (see settle_claims).
 bool claimed(const Board& board, const SlotRecord& slot);
 
-// A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory and that no program can see, and of steps that could be opened again by name
-// keeps what fits (see kRetained); of these, the one opened least recently goes first. -1 if there is none.
+// A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory and that no program can see, and of steps
+// that could be opened again by name keeps what fits (see kRetained); of these, the one opened least recently goes first. -1 if there is none.
 int take_slot(const Board& board, int source, bool pressed);
 
 // Memory that a port, or all (port < 0), have in steps that nobody needs, but which programs can see (see board/views.hpp).
@@ -69,12 +69,12 @@ struct Found {
 // The step that rank `reader` gets if it opens `name` on the in-port now.
 Found find(const Board& board, int inport, int reader, const char* name);
 
-// The step of a name under wildcards that the rank has had, if it is still there and its source has not written the name again so far. An
+// The step of a name under wildcards that the rank has consumed, if it is still there and its source has not written the name again so far. An
 // open may have to wait until it is known whether that is what it gets; to a look or a listing, the file is there.
-bool stays_had(const Board& board, int inport, int reader, const char* name, int* slot);
+bool find_consumed(const Board& board, int inport, int reader, const char* name, int* slot);
 
-// The rank waits to open a name again, of which it has had a step, until it is known whether there is to be another one. May that be given up,
-// so that the name means the step that it has had, or one that is gone? And is it, until the rank opens a step?
+// The rank waits to open a name again, of which it has consumed a step, until it is known whether there is to be another one. May that be given up,
+// so that the name means the step that it has consumed, or one that is gone? And is it, until the rank opens a step?
 bool may_settle(const Board& board, int inport, int reader, const char* name);
 bool is_settled(const Board& board, int inport, int reader, const char* name);
 void settle_name(const Board& board, int inport, int reader, const char* name);
@@ -93,10 +93,10 @@ void opened_in_part(const Board& board, int inport, int ranks);
 // it would have read too, are gone.
 bool comes_late(const Board& board, int inport, int reader, const Found& found);
 
-// Rank `reader` opens what `find` returned. In order, it is past all earlier steps; by name, past those that another rank has had.
+// Rank `reader` opens what `find` returned. In order, it is past all earlier steps; by name, past those that another rank has consumed.
 void take(const Board& board, int inport, int reader, const Found& found);
 
-// The rank has opened a step: one that was published before it, that no rank has had, and of whose name one has had an older one; -1: there
+// The rank has opened a step: one that was published before it, that no rank has consumed, and of whose name one has consumed an older one; -1: there
 // is none. Where the channel keeps all steps.
 int newer_behind(const Board& board, int inport, int slot);
 
@@ -133,7 +133,7 @@ void forget_questions(const Board& board, PortRecord& inport);
 // The rank is done with the step that it has chosen last, if it is this one, before it asks for the next.
 void finish(const Board& board, int inport, int reader, int slot);
 
-// Has the rank opened the one step for which its program was started? There is no next one for it.
+// True if the rank has opened the one step for which its program was started. There is no next one for it.
 bool has_its_step(const Board& board, int inport, int reader);
 
 // The rank is done with what it has opened on the in-port.
@@ -142,10 +142,10 @@ void leave(const Board& board, int inport, int reader);
 // The rank turns to the next step. What it has opened is kept like any other step that it might open again by name.
 void turn(const Board& board, int inport, int reader);
 
-// No rank of the in-port's task opens the step by its name any more, whether it has had it or not: the name means another file.
+// No rank of the in-port's task opens the step by its name any more, whether it has consumed it or not: the name means another file.
 void pass_by(const Board& board, int inport, int slot);
 
-// Can another step still be published for this in-port?
+// True if another step can still be published for this in-port.
 bool can_produce(const Board& board, int inport);
 
 // The newest whole step of this place (see SlotRecord::place_hash), or of this name if the place is not known (0), that the task
@@ -159,27 +159,27 @@ int find_written(const Board& board, int outport, uint64_t place);
 // needed; -1 if there is none.
 int find_clash(const Board& board, int outport, int rank, uint64_t place_hash);
 
-// Was a step of this name published by the source?
+// True if the source has published a step of this name.
 bool in_history(const Board& board, const SourceRecord& source, const char* name, int components);
 
-// Would the producer find the name on a disk: published by the source, and not removed since?
+// True if the producer would find the name on a disk: published by the source, and not removed since.
 bool exists(const Board& board, const SourceRecord& source, const char* name);
 
 // The slot's memory is about to be a later step's.
 void note_let_go(const Board& board, int slot);
 
-// No rank has had the step, and none is going to have it from memory: a circle of waits would have lasted for ever.
+// No rank has consumed the step, and none is going to have it from memory: a circle of waits would have lasted for ever.
 void note_given_up(const Board& board, const ChannelRecord& channel, const SlotRecord& slot);
 
-// A rank has had the step all the same, from the disk.
-void note_had_late(const Board& board, int inport, const char* name);
+// A rank has consumed the step from the disk after all.
+void note_consumed_late(const Board& board, int inport, const char* name);
 
 // In an in-port that is read in order, of which every step is kept: did that happen to the last step that was published up to then? `last`: the
 // last one of those that are there, or -1.
 bool is_last_gone(const Board& board, const PortRecord& inport, int last, uint64_t published);
 
-// Did that happen to a step of this name, which could have been opened again, since the start of the in-port's task, and had a rank had it? Not if the task has removed the
-// name, or its producer rewrites names.
+// Whether that happened to a step of this name, which could have been opened again, since the start of the in-port's task; and whether a rank
+// has consumed it. Not if the task has removed the name, or its producer rewrites names.
 enum class LetGo { no, unread, read };
 LetGo let_go_of(const Board& board, const PortRecord& inport, const char* name);
 
@@ -193,13 +193,13 @@ bool is_removed(const Board& board, const PortRecord& inport, const char* name);
 // A step of this name is published for the in-port: what was removed or let go under it is of no account.
 void note_named(const Board& board, PortRecord& inport, const char* name);
 
-// Has a producer of the in-port published the name in this run?
+// True if a producer of the in-port has published the name in this run.
 bool was_published(const Board& board, const PortRecord& inport, const char* name);
 
 // The step is published: the file of its number on disk, if it has one, holds it.
 void note_file(const Board& board, const SlotRecord& slot);
 
-// Does the file of this number hold a step of this name that a producer of the in-port has published in this run?
+// True if the file of this number holds a step of this name that a producer of the in-port has published in this run.
 bool is_step_file(const Board& board, const PortRecord& inport, const char* name, uint64_t inode);
 
 // The producer removes a name. What it has published stays for its consumers. `withdraw`: it does not; what no rank has
@@ -215,13 +215,13 @@ void lose_name(const Board& board, int outport, const char* name, uint64_t place
 struct Carried {
     int source = -1;  // -1: there is no such step
     bool keeps_name = false;
-    std::vector<uint8_t> had;  // of each channel, whether some rank has had it, and of each of its ranks
+    std::vector<uint8_t> consumed;  // of each channel, whether some rank has consumed it, and of each of its ranks
 };
 
 // That of the task's own step of this name, which is about to be withdrawn and to have the name `next`. Until `moved`, readers wait for that.
 Carried moves(const Board& board, int outport, const char* name, uint64_t place, const char* next);
 
-// The file under its new name, which its program has not closed yet: who has had the step has had this one.
+// The file under its new name, which its program has not closed yet: ranks that have consumed the step have consumed this one.
 void carry(const Board& board, int slot, const Carried& from);
 void moved(const Board& board, const Carried& from);
 
@@ -232,14 +232,14 @@ void drop_hold(const Board& board, int rank_index, int slot, uint32_t process);
 // The next part of a rank's holds, or nullptr; whether a process of the rank has the slot open, and how many steps they all have.
 Holds* more_holds(const Board& board, const Holds& part);
 bool holds(const Board& board, RankRecord& rank, int slot);
-// Has a rank of the task the step open?
+// True if a rank of the task has the step open.
 bool is_held_in(const Board& board, int task, int slot);
 int count_holds(const Board& board, int rank);
 
-// The task's program ended: holds, waits and unfinished steps of its ranks are gone; `clean`: but what rests is published.
-// Final: see docs/developers/design.md. `discarded` is told of each resting step that is not published.
+// The task's program ended: holds, waits and unfinished steps of its ranks are gone; `clean`: but closed files are published.
+// Final: see docs/developers/design.md. `discarded` is called for each closed step that is not published.
 void task_started(const Board& board, int task, bool one_step = false);
-// The step that each rank of the task has opened last, since its start, comes again at the next one, as if nobody had had it. False: one
+// The step that each rank of the task has opened last, since its start, comes again at the next one, as if nobody had consumed it. False: one
 // of them is gone.
 bool give_again(const Board& board, int task);
 // The rank's next step on the out-port has this number again: its task is started anew, and makes steps that it has published.
@@ -250,10 +250,10 @@ void task_exited(const Board& board, int task, bool final, bool clean = true,
 // The step the in-port's task would read next, or -1.
 int next_step(const Board& board, int inport);
 
-// Is the step one of those that nobody gives up before its producers have ended (see kept_to_end)?
+// True if nobody gives up the step before its producers have ended (see kept_to_end).
 bool waits_for_series(const Board& board, const SlotRecord& slot);
 
-// Are all the source's slots taken by such?
+// True if such steps take all the source's slots.
 bool full_of_series(const Board& board, int source);
 
 // The rank's program lists the steps of the in-port that are there; `whole`: all that will ever be. Returns the last publication that it may

@@ -8,7 +8,7 @@
 #include "board/trace.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "queue/failed_opens.hpp"
 
 namespace wilkins::queue {
@@ -25,7 +25,7 @@ Found find_entry(const Board& board, const PortRecord& inport, uint32_t position
     return found;
 }
 
-// Is it the step that the rank has opened last, and will it open it again before it turns to the next?
+// True if the rank has opened the step last, and will open it again before it goes on to the next.
 bool half_opened(const Board& board, const PortRecord& inport, const Found& found, int reader) {
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
     const SlotRecord& slot = board.slot(found.slot);
@@ -97,7 +97,7 @@ Begins begins_next(const Board& board, const PortRecord& inport, const SourceRec
     return next;
 }
 
-// May a rank that has opened the source's step of this name open the name again and get the same step? Not if the producer
+// True if a rank that has opened the source's step of this name may open the name again and get the same step. Not if the producer
 // rewrites the name: then the next open is the next step. As long as nothing tells, the answer waits for the producer's next
 // file, except where the producer itself waits for data or has ended.
 bool opens_again(const Board& board, const PortRecord& inport, const SourceRecord& source, const char* name) {
@@ -106,7 +106,7 @@ bool opens_again(const Board& board, const PortRecord& inport, const SourceRecor
 }
 
 // The same, where the rank has opened a later step of the source. The first name that repeats may be this one, however many have not, so
-// the answer waits for a file that is begun after all that the rank has had.
+// the answer waits for a file that is begun after all that the rank has consumed.
 bool goes_back(const Board& board, const PortRecord& inport, const SourceRecord& source, const Mark& mark, const char* name) {
     if (source.rewrites) return false;
     const Begins next = begins_next(board, inport, source, name);
@@ -124,10 +124,10 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
             bool again = false, past = false;
             for (const SlotRecord& slot : steps_of(board, channel, source)) {
                 if (!means(inport, name, slot.name)) continue;
-                const uint8_t had = board.had(slot, channel, reader);
-                if (had & kPast) {
+                const uint8_t consumed = board.consumed(slot, channel, reader);
+                if (consumed & kPast) {
                     past = true;
-                } else if (had & kHad) {
+                } else if (consumed & kConsumed) {
                     again = true;
                     const bool is_last = mark.last == slot.sequence + 1;
                     const bool allowed = (settled && !source.rewrites) || (mark.next == slot.sequence + 1
@@ -222,7 +222,7 @@ void forget_last(const Board& board, const ChannelRecord& channel, const SourceR
     mark.keep = kGone;
     if (in_order(board.port(channel.inport))) return;
     for (const SlotRecord& slot : steps_of(board, channel, source))
-        if (slot.sequence + 1 == mark.last) board.had(slot, channel, reader) |= kPast;
+        if (slot.sequence + 1 == mark.last) board.consumed(slot, channel, reader) |= kPast;
 }
 
 }  // namespace
@@ -248,7 +248,7 @@ void turn(const Board& board, int index, int reader) {
     each_mark(board, board.port(index), reader, [&](const ChannelRecord&, const SourceRecord&, Mark& mark) { mark.keep = kGone; });
 }
 
-bool stays_had(const Board& board, int index, int reader, const char* name, int* slot_index) {
+bool find_consumed(const Board& board, int index, int reader, const char* name, int* slot_index) {
     const PortRecord& inport = board.port(index);
     *slot_index = -1;
     if (in_order(inport)) return false;
@@ -256,7 +256,8 @@ bool stays_had(const Board& board, int index, int reader, const char* name, int*
         for (const SourceRecord& source : sources_read(board, channel, reader)) {
             if (source.rewrites) continue;
             for (const SlotRecord& slot : steps_of(board, channel, source))
-                if (means(inport, name, slot.name) && (board.had(slot, channel, reader) & (kHad | kPast)) == kHad) *slot_index = board.index(slot);
+                if (means(inport, name, slot.name) && (board.consumed(slot, channel, reader) & (kConsumed | kPast)) == kConsumed)
+                    *slot_index = board.index(slot);
         }
     return *slot_index >= 0;
 }
@@ -295,14 +296,14 @@ namespace {
 // Counts one more open of the step that the mark's rank has opened last.
 void count_open(const Board& board, PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
     inport.most_opens = std::max(inport.most_opens, ++mark.opens);
-    const bool first = mark.opened == 1 && inport.keys.opens_per_step == 1;  // nothing has told yet whether several libraries read each
+    const bool first = mark.opened == 1 && inport.keys.opens_per_step == 1;  // not known yet whether several libraries read each
     const bool again = first || !in_order(inport) || for_one_step(board, inport);
     mark.keep = mark.opens < inport.keys.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
     board.ring(channel.outport);
 }
 
-// Some rank has had the step.
-void count_had(const Board& board, ChannelRecord& channel, const SlotRecord& slot) {
+// Some rank has consumed the step.
+void count_consumed(const Board& board, ChannelRecord& channel, const SlotRecord& slot) {
     uint8_t& on = board.on(slot, channel.place);
     set_newer(channel, on, false);
     if (on & kCounted) return;
@@ -311,19 +312,19 @@ void count_had(const Board& board, ChannelRecord& channel, const SlotRecord& slo
 }
 
 // Later steps of the name of one that the task has read are newer versions of it.
-void mark_newer(const Board& board, ChannelRecord& channel, const SourceRecord& source, const SlotRecord& had) {
+void mark_newer(const Board& board, ChannelRecord& channel, const SourceRecord& source, const SlotRecord& consumed) {
     if (!source.rewrites || !gives_all(board, channel)) return;
     for (const SlotRecord& slot : steps_of(board, channel, source)) {
-        if (slot.published_stamp < had.published_stamp || &slot == &had) continue;
+        if (slot.published_stamp < consumed.published_stamp || &slot == &consumed) continue;
         uint8_t& on = board.on(slot, channel.place);
-        if (!(on & kCounted) && means(board.port(channel.inport), had.name, slot.name)) set_newer(channel, on, true);
+        if (!(on & kCounted) && means(board.port(channel.inport), consumed.name, slot.name)) set_newer(channel, on, true);
     }
 }
 
 // The task has the step, which is not read in order.
-void note_had(const Board& board, int index, const Found& found) {
+void note_consumed(const Board& board, int index, const Found& found) {
     const SlotRecord& slot = board.slot(found.slot);
-    note_had_name(board, index, slot.name, false);
+    note_consumed_name(board, index, slot.name, false);
     mark_newer(board, board.channel(board.link(board.port(index), found.link)), board.source(slot.source), slot);
 }
 
@@ -331,12 +332,12 @@ void note_had(const Board& board, int index, const Found& found) {
 
 int newer_behind(const Board& board, int index, int slot_index) {
     const PortRecord& inport = board.port(index);
-    const SlotRecord& had = board.slot(slot_index);
+    const SlotRecord& consumed = board.slot(slot_index);
     int found = -1;
     for (const ChannelRecord& channel : channels_of(board, inport)) {
         if (channel.newer == 0) continue;
         for (const SlotRecord& slot : steps_of(board, channel))
-            if ((board.on(slot, channel.place) & kNewer) && slot.published_stamp < had.published_stamp) found = board.index(slot);
+            if ((board.on(slot, channel.place) & kNewer) && slot.published_stamp < consumed.published_stamp) found = board.index(slot);
     }
     return found;
 }
@@ -352,7 +353,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
     board.head().moved_at = now_ns();
     if (!found.unread) {
         const bool half = mark.keep == kHalfOpened;
-        if (!in_order(inport) && !half) note_had_name(board, index, slot.name, true);
+        if (!in_order(inport) && !half) note_consumed_name(board, index, slot.name, true);
         if (in_order(inport) || mark.last == slot.sequence + 1) {
             if (half) count_open(board, inport, channel, mark);
             else inport.most_opens = std::max(inport.most_opens, ++mark.opens);
@@ -362,9 +363,9 @@ void take(const Board& board, int index, int reader, const Found& found) {
         mark.opens = 0;
         return count_open(board, inport, channel, mark);
     }
-    const bool counted = board.on(slot, channel.place) & kCounted;  // it was had before, and comes again
-    count_had(board, board.channel(board.link(inport, found.link)), slot);
-    if (!is_had(board, channel, s, slot)) {
+    const bool counted = board.on(slot, channel.place) & kCounted;  // it was consumed before, and comes again
+    count_consumed(board, board.channel(board.link(inport, found.link)), slot);
+    if (!is_consumed(board, channel, s, slot)) {
         inport.steps += !counted;
         inport.bytes += counted ? 0 : slot.size.load();
     } else {
@@ -383,10 +384,10 @@ void take(const Board& board, int index, int reader, const Found& found) {
     note_process(board, inport, reader);
     ++mark.opened;
     WILKINS_FAULT_POINT("take.kept");
-    board.had(slot, channel, reader) = kHad;
+    board.consumed(slot, channel, reader) = kConsumed;
     mark.next = std::max(mark.next, slot.sequence + 1);
     mark.last = slot.sequence + 1;
-    if (!in_order(inport) && !counted) note_had(board, index, found);
+    if (!in_order(inport) && !counted) note_consumed(board, index, found);
     WILKINS_FAULT_POINT("take.marked");
     // Last: a step that the rank is past in the log, but not by its mark, would be in the queue for ever.
     if (in_order(inport)) board.position(inport, reader) = found.position + 1;
@@ -409,7 +410,7 @@ void opened_in_part(const Board& board, int index, int ranks) {
 bool comes_late(const Board& board, int index, int reader, const Found& found) {
     const PortRecord& inport = board.port(index);
     for (const ChannelRecord& channel : channels_of(board, inport)) {
-        if (!stands_by(board, channel, reader) || (found.slot >= 0 && found.link != channel.link)) continue;
+        if (!is_idle(board, channel, reader) || (found.slot >= 0 && found.link != channel.link)) continue;
         if (in_order(inport)) return board.position(inport, reader) < (found.slot < 0 ? inport.log_end : found.position);
         for (const SourceRecord& source : sources_of(board, channel))
             if (highest(board, channel, source.rank) > (found.slot < 0 ? 0 : board.slot(found.slot).sequence + 1)) return true;
@@ -426,7 +427,7 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
         if (channel.outport != source.port || reader >= channel.readers || !on_channel(board, slot, channel)) continue;
         Mark& mark = board.mark(channel, s, reader);
         if (mark.keep == kHalfOpened && mark.last == slot.sequence + 1) count_open(board, inport, channel, mark);
-        if (in_order(inport) ? slot.sequence < mark.next : (board.had(slot, channel, reader) & kHad) != 0) continue;
+        if (in_order(inport) ? slot.sequence < mark.next : (board.consumed(slot, channel, reader) & kConsumed) != 0) continue;
         Found found = {slot_index, channel.link, true, false, false, inport.log_end};
         for (uint32_t n = in_order(inport) ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
             const Delivery& entry = board.delivery(inport, n);
@@ -438,7 +439,7 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
 
 namespace {
 
-// Was a step of this name published, of a source whose names do not repeat?
+// True if a step of this name was published, of a source whose names do not repeat.
 bool was_there(const Board& board, const PortRecord& inport, const char* name) {
     return !in_order(inport) && any_source(board, inport, [&](const SourceRecord& source) {
         return !source.rewrites && in_history(board, source, name, static_cast<int>(inport.components));
@@ -459,8 +460,8 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
                 if (!means(inport, name, slot.name)) continue;
                 const bool is_last = mark.keep != kGone && mark.last == slot.sequence + 1;
                 same = same || is_last;
-                if (in_order(inport) || (board.had(slot, channel, reader) & (kHad | kPast)) != kHad) continue;
-                board.had(slot, channel, reader) |= kPast;
+                if (in_order(inport) || (board.consumed(slot, channel, reader) & (kConsumed | kPast)) != kConsumed) continue;
+                board.consumed(slot, channel, reader) |= kPast;
                 any = true;
             }
             if (!same) continue;
@@ -483,16 +484,16 @@ void mark_all(const Board& board, int index, int slot_index, uint8_t how) {
     const SlotRecord& slot = board.slot(slot_index);
     for (const ChannelRecord& channel : channels_of(board, inport)) {
         if (channel.outport != board.source(slot.source).port || !on_channel(board, slot, channel)) continue;
-        for (int reader = 0; reader < channel.readers; ++reader) board.had(slot, channel, reader) |= how;
+        for (int reader = 0; reader < channel.readers; ++reader) board.consumed(slot, channel, reader) |= how;
         board.ring(channel.outport);
     }
 }
 
 }  // namespace
 
-void pass_by(const Board& board, int index, int slot_index) { mark_all(board, index, slot_index, kHad | kPast); }
+void pass_by(const Board& board, int index, int slot_index) { mark_all(board, index, slot_index, kConsumed | kPast); }
 
-void share_had(const Board& board, int index, int slot_index) { mark_all(board, index, slot_index, kHad); }
+void share_consumed(const Board& board, int index, int slot_index) { mark_all(board, index, slot_index, kConsumed); }
 
 bool can_produce(const Board& board, int inport) {
     const PortRecord& port = board.port(inport);
@@ -509,10 +510,10 @@ int next_step(const Board& board, int index) {
     int best = -1;
     for (const ChannelRecord& channel : channels_of(board, inport))
         for (const SourceRecord& source : sources_of(board, channel)) {
-            // A program that is told no names has chosen what it wants: an earlier step is none to start it again for.
+            // A program that gets no names has chosen what it wants: an earlier step is none to start it again for.
             const uint64_t from = board.task(inport.task).one_step ? 0 : highest(board, channel, source.rank);
             for (const SlotRecord& slot : steps_of(board, channel, source)) {
-                if (slot.sequence < from || is_had(board, channel, source.rank, slot)) continue;
+                if (slot.sequence < from || is_consumed(board, channel, source.rank, slot)) continue;
                 if (best < 0 || slot.published_stamp < board.slot(best).published_stamp) best = board.index(slot);
             }
         }

@@ -20,13 +20,13 @@ void tell(Event event, const char* name) {
 Closing::Closing(const char* name) : name_(name) {
     ++closing.depth;
     closing.serve = false;
-    told(Event::before_close, name_);
+    notify(Event::before_close, name_);
 }
 
 Closing::~Closing() {
     --closing.depth;
     closing.closed = name_;
-    told(Event::after_close, name_);
+    notify(Event::after_close, name_);
     closing.closed = nullptr;
 }
 

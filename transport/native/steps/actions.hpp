@@ -22,12 +22,12 @@ struct ClosingFiles {
 };
 inline thread_local ClosingFiles closing;
 
-// Has the process hooks, or has it changed what a close means? Costs one load.
+// True if the process has hooks, or has changed what a close means. Costs one load.
 inline std::atomic<bool> active{false};
 
 // Calls the hook of an event, if there is one, unless this thread is in one already. `name`: of the file or dataset.
 void tell(Event event, const char* name);
-inline void told(Event event, const char* name) {
+inline void notify(Event event, const char* name) {
     if (active.load(std::memory_order_relaxed)) tell(event, name);
 }
 
@@ -43,7 +43,7 @@ private:
     const char* name_;
 };
 
-// Is a file that is closed now kept back until the program's actions serve it?
+// True if a file that is closed now is kept back until the program's actions serve it.
 bool keeps_back();
 
 }  // namespace actions

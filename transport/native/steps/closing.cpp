@@ -10,7 +10,7 @@
 #include "board/trace.hpp"
 #include "events.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "steps/actions.hpp"
 #include "steps/creating.hpp"
 #include "steps/disk.hpp"
@@ -61,7 +61,7 @@ int settle_on_disk(const StepFile* file) {
 int settle_elsewhere(const StepFile* file) {
     StepFile::State* const state = file->state;
     const AccessKeys* const keys = keys_of(file);
-    const bool stay = keys->mode == Mode::memory && !rests(*keys) && !takes_snapshots(*keys) && !actions::keeps_back();
+    const bool stay = keys->mode == Mode::memory && !publishes_later(*keys) && !takes_snapshots(*keys) && !actions::keeps_back();
     const homes::Range all = {0, file->eof()};
     return stay && homes::scatter(state) ? 0 : homes::bring(state, &all, 1);
 }
@@ -77,7 +77,7 @@ int complete(StepFile* file) {
     if (int error = slot.broken.load()) return error;
     const uint64_t size = file->eof();
     const uint64_t blocks = (size + kBlock - 1) / kBlock;
-    const bool scattered = slot.lent.is == Absence::none && homes::any(slot);
+    const bool scattered = slot.lazy.is == Absence::none && homes::any(slot);
     if (scattered) {
         if (int error = file->reserve(size)) return error;
         if (int error = open_to(file->state->mapping, slot.reserved.load())) return error;
@@ -107,7 +107,7 @@ void note_closed(const Process& p, int index) {
     for (const ChannelRecord& channel : channels_of(p.board, outport)) {
         const PortRecord& inport = p.board.port(channel.inport);
         if (inport.task != p.context.task || !p.board.on(slot, channel.place) || p.context.rank >= channel.readers) continue;
-        if (!queue::has_had(p.board, channel, source.rank, p.context.rank, slot)) continue;
+        if (!queue::has_consumed(p.board, channel, source.rank, p.context.rank, slot)) continue;
         trace::note(p.board, "close", inport.task, p.context.rank, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                     static_cast<int64_t>(slot.size.load()));
         return;
@@ -124,12 +124,12 @@ void end_hold(const Process& p, StepFile::State* state) {
 
 namespace {
 
-std::atomic<bool> has_left_resting{false};  // this process has closed files that rest
+std::atomic<bool> has_left_closed{false};  // this process has left closed files
 std::atomic<bool> ending{false};
 
-void note_resting(SlotRecord& slot) {
-    if (slot.state != SlotState::resting) return;
-    has_left_resting = true;
+void note_closed(SlotRecord& slot) {
+    if (slot.state != SlotState::closed) return;
+    has_left_closed = true;
     slot.handed_over = ending;
 }
 
@@ -175,7 +175,7 @@ void close_in_order(const Board& board, bool all) {
         *first = next->next;
         if (is_writing(board.slot(next->slot), next->stamp)) {
             queue::close_slot(board, next->slot, next->digest, actions::keeps_back());
-            note_resting(board.slot(next->slot));
+            note_closed(board.slot(next->slot));
         }
         delete next;
     }
@@ -198,7 +198,7 @@ __attribute__((destructor(101))) void end_last() {
 // HDF5 may close its files before or after this.
 __attribute__((destructor)) void end_by_itself() {
     ending = true;
-    hand_over_resting();
+    hand_over_closed();
 }
 
 }  // namespace
@@ -218,7 +218,7 @@ void log_discarded(const Board& board, const SlotRecord& slot) {
 namespace {
 
 void hand_over(bool ends) try {
-    if (!has_left_resting) return;
+    if (!has_left_closed) return;
     const Process& p = process();
     // A child that shares its parent's memory until it calls exec may come here: it has closed nothing, and must not lock.
     const uint32_t self = p.board.joined();
@@ -232,9 +232,9 @@ void hand_over(bool ends) try {
 
 }  // namespace
 
-void hand_over_resting() { hand_over(true); }
+void hand_over_closed() { hand_over(true); }
 
-void take_back_resting() { hand_over(false); }
+void take_back_closed() { hand_over(false); }
 
 namespace {
 
@@ -282,7 +282,7 @@ void close_step(StepFile* file) {
                 if (mine && state->role == Role::snapshot) queue::publish(p.board, state->slot);
                 else if (mine && !(exiting && close_later(state->slot, state->identity, digest)))
                     queue::close_slot(p.board, state->slot, digest, actions::keeps_back());
-                if (mine) note_resting(p.board.slot(state->slot));
+                if (mine) note_closed(p.board.slot(state->slot));
                 if (exiting) close_in_order(p.board, false);
             }
         } else if (state->draft) {

@@ -11,7 +11,7 @@ void note_file(const Board& board, int slot, const char* hidden, const char* pat
 // The process begins a file: those that it leaves open to its end are going to be published in the order in which they were begun.
 void watch_exit();
 
-// Says in the run's log that a file rested and is not going to be published.
+// Logs that a closed file is not going to be published.
 void log_discarded(const Board& board, const SlotRecord& slot);
 
 // The reader's hold on its step ends, if it has not. Call with the board's lock held.

@@ -1,4 +1,4 @@
-// Steps that this task writes: begins them, waiting for room, and goes on with those that rest.
+// Steps that this task writes: begins them, waiting for room, and goes on with closed ones.
 #include "steps/creating.hpp"
 
 #include <cerrno>
@@ -10,12 +10,12 @@
 #include "names/going_on.hpp"
 #include "names/places.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "steps/closing.hpp"
 #include "steps/disk.hpp"
 #include "steps/handles.hpp"
 #include "steps/left_open.hpp"
-#include "steps/lent.hpp"
+#include "steps/lazy.hpp"
 #include "steps/open_files.hpp"
 #include "steps/snapshot.hpp"
 #include "steps/step_file.hpp"
@@ -33,8 +33,8 @@ int await_renames(Process& p, int outport, Board::Lock& lock) {
 
 namespace {
 
-// Goes on with a file of this task that rests. nullptr with ENOENT: there is none.
-StepFile* reopen_resting(const Match& match, bool empty, int* error) {
+// Goes on with a closed file of this task. nullptr with ENOENT: there is none.
+StepFile* reopen_closed(const Match& match, bool empty, int* error) {
     Process& p = process();
     const uint64_t place = place_of(match);
     int index;
@@ -43,12 +43,12 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         Board::Lock lock(p.board);
         if ((*error = await_renames(p, match.outport, lock))) return nullptr;
         queue::withdraw_abandoned(p.board, match.outport, empty ? 0 : place, log_discarded);
-        index = queue::find_resting(p.board, match.outport, match.name, place);
+        index = queue::find_closed(p.board, match.outport, match.name, place);
         if (index < 0) {
             const int written = empty ? -1 : queue::find_written(p.board, match.outport, place);
             *error = written >= 0 ? EAGAIN : ENOENT;
             if (*error == EAGAIN && !match.by_descriptor)  // (A descriptor joins in.)
-                log_event(event::adds_too_early(match.name, p.told_rank(p.board.rank(p.board.slot(written).writer).rank)));
+                log_event(event::adds_too_early(match.name, p.task_rank(p.board.rank(p.board.slot(written).writer).rank)));
             return nullptr;
         }
         queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, place);
@@ -60,7 +60,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         slot.closing = 0;
         slot.opening = match.by_descriptor;
         slot.state = SlotState::writing;
-        WILKINS_FAULT_POINT("rest.reopened");
+        WILKINS_FAULT_POINT("closed.reopened");
         stamp = slot.stamp;
     }
     Mapping mapping;
@@ -74,7 +74,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
     if (!*error) *error = ENOMEM;
     Board::Lock lock(p.board);
     p.board.slot(index).opening = 0;
-    p.board.slot(index).state = SlotState::resting;
+    p.board.slot(index).state = SlotState::closed;
     return nullptr;
 }
 
@@ -97,9 +97,9 @@ void finish_made_anew(const Match& match) {
     const Process& p = process();
     const uint64_t place = place_of(match);
     Board::Lock lock(p.board);
-    const int resting = queue::find_resting(p.board, match.outport, match.name, place);
-    if (resting < 0 || !p.board.slot(resting).made_anew) return;
-    queue::publish_empty(p.board, p.context.task, p.board.source(p.board.slot(resting).source).rank);
+    const int closed = queue::find_closed(p.board, match.outport, match.name, place);
+    if (closed < 0 || !p.board.slot(closed).made_anew) return;
+    queue::publish_empty(p.board, p.context.task, p.board.source(p.board.slot(closed).source).rank);
 }
 
 void note_made_anew(const StepFile* file) {
@@ -124,11 +124,11 @@ StepFile* create(const Match& match, Intent intent, int* error) {
     if (!goes_on) {  // but for what the task's actions keep back: that is not published by turning to it again
         Board::Lock lock(board);
         if ((*error = await_renames(p, match.outport, lock))) return nullptr;
-        const int resting = queue::find_resting(board, match.outport, match.name, place);
-        goes_on = resting >= 0 && board.slot(resting).kept_back;
+        const int closed = queue::find_closed(board, match.outport, match.name, place);
+        goes_on = closed >= 0 && board.slot(closed).kept_back;
     }
     if (goes_on && !if_missing) {
-        if (StepFile* file = reopen_resting(match, true, error)) return file;
+        if (StepFile* file = reopen_closed(match, true, error)) return file;
         if (*error != ENOENT && *error != EAGAIN) return nullptr;
         *error = 0;
     }
@@ -153,15 +153,15 @@ StepFile* create(const Match& match, Intent intent, int* error) {
 
 namespace {
 
-// Does another rank write a file of this place? The rank that fails may leave the others in a collective call for ever: this ends the run.
+// True if another rank writes a file of this place; then the run fails, since one failed rank may leave the others in a collective call for ever.
 bool clashes(const Process& p, const Match& match, uint64_t place) {
     const int clash = queue::find_clash(p.board, match.outport, p.context.rank, place);
     if (clash < 0) return false;
-    fail_run(p, event::both_create(p.told_rank(p.board.source(p.board.slot(clash).source).rank), match.name));
+    fail_run(p, event::both_create(p.task_rank(p.board.source(p.board.slot(clash).source).rank), match.name));
     return true;
 }
 
-// Has another process made the file while this one waited for room? (Of a name that the task also reads, each has files of its own.)
+// True if another process has made the file while this one waited for room. (Of a name that the task also reads, each has files of its own.)
 bool is_made_meanwhile(const Board& board, const Match& match, int source, uint64_t place, const Missing& missing) {
     const int written = queue::find_written(board, match.outport, place);
     if (written >= 0 && (match.inport < 0 || board.slot(written).writer_process == board.joined())) return true;
@@ -188,8 +188,8 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         Wait wait(p, WaitFor::room, match.outport, match.name);
         for (;;) {
             // Of a folder, who comes second joins in.
-            if (port.keys.is_set && (queue::find_resting(board, match.outport, match.name, place) >= 0 ||
-                                          queue::find_resting(board, match.outport, match.name, place, SlotState::writing) >= 0)) {
+            if (port.keys.is_set && (queue::find_closed(board, match.outport, match.name, place) >= 0 ||
+                                          queue::find_closed(board, match.outport, match.name, place, SlotState::writing) >= 0)) {
                 *error = EEXIST;
                 return nullptr;
             }
@@ -213,7 +213,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                     *error = ENOSPC;
                     return nullptr;
                 }
-                if (queue::full_of_resting(board, source_index)) {
+                if (queue::full_of_closed(board, source_index)) {
                     fail_run(p, event::too_many_rest(board.source(source_index).slots, port.pattern));
                     *error = ENOSPC;
                     return nullptr;
@@ -259,7 +259,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     if (!*error) {
         // The table first: if this process dies in between, the next writer empties it again.
         SlotRecord& slot = board.slot(index);
-        lent::note_use(index, mapping.blocks);
+        lazy::note_use(index, mapping.blocks);
         memset(static_cast<void*>(mapping.blocks), 0, slot.touched.load());
         WILKINS_FAULT_POINT("create.emptied");
         slot.touched.store(0);
@@ -289,7 +289,7 @@ void hint_at_publish(const Process& p, const Match& match) {
 }  // namespace
 
 StepFile* continue_own(const Match& match, int* error) {
-    if (StepFile* file = reopen_resting(match, false, error)) return file;
+    if (StepFile* file = reopen_closed(match, false, error)) return file;
     if (*error != ENOENT) return nullptr;
     StepFile* old = reread_own(match, error);
     if (!old) return nullptr;

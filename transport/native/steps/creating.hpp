@@ -1,4 +1,4 @@
-// Steps that this task writes: begins them, waiting for room, and goes on with those that rest.
+// Steps that this task writes: begins them, waiting for room, and goes on with closed ones.
 #pragma once
 
 #include "steps/step_file.hpp"
@@ -17,7 +17,7 @@ StepFile* begin_step(const Match& match, int source, uint64_t place, Role role, 
 
 StepFile* create(const Match& match, Intent intent, int* error);
 
-// Goes on with a file that rests, or with a new step that starts as a copy of one this task published.
+// Goes on with a closed file, or with a new step that starts as a copy of one this task published.
 StepFile* continue_own(const Match& match, int* error);
 
 // The program is about to make the file anew (O_TRUNC): an empty one that it has made in this way before was a step, not the beginning of one.

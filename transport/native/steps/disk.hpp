@@ -18,10 +18,10 @@ namespace wilkins::disk {
 
 inline constexpr char kHidden[] = ".wilkins-";
 
-// Are this port's steps on disk as well, or only there? False for no port (-1).
+// Whether this port's steps are on disk as well, or only there. False for no port (-1).
 bool has_files(const Board& board, int port);
 
-// Is the arena of this slot a file on disk?
+// True if the arena of this slot is a file on disk.
 bool is_file(const Board& board, int slot);
 
 // A step begins: its hidden file is made, where and with the rights that the program's own would have. Returns 0 or the errno that the
@@ -31,7 +31,7 @@ int begin(const Board& board, int slot);
 // Whether the program could create the file of this name anew, as with O_EXCL. Relative names start at the working folder.
 bool exists(const char* name);
 
-// Is it a directory? Leaves errno alone.
+// True of a directory. Leaves errno alone.
 bool is_directory(const char* name);
 
 // What is about to lie under the program's name, whole: where, and its number in the file system.
@@ -44,20 +44,21 @@ void keep(const Board& board, int port, int rank, uint64_t sequence, const char*
 // The step is closed and `size` bytes long: its file takes the program's name, after `announce`. Returns 0 or an errno.
 int settle(const Board& board, int slot, const unsigned char* image, uint64_t size, Announce announce);
 
-// A file of a task's own: `fill` writes it by a descriptor and returns 0 or an errno, and then it takes the name, which is whole, with the rights of the file
-// that it replaces, or else of one made anew. `fd`: its descriptor, to read and to write. Returns 0 or the errno that the program alone would have met.
+// A file of a task's own: `fill` writes it by a descriptor and returns 0 or an errno, and then it takes the name, which is whole, with the
+// rights of the file that it replaces, or else of one made anew. `fd`: its descriptor, to read and to write. Returns 0 or the errno that the
+// program alone would have met.
 int make_own(const Board& board, const char* name, int (*fill)(void* what, int fd), void* what, int* fd);
 
 // The program renames a file that it has closed but may add to. Returns 0 or the errno that the program alone would have met.
 int rename_file(const Board& board, int slot, const char* from, const char* to);
 
-// The program goes on with a file that rests, of this name: that may be a symbolic link by now. Returns 0 or an errno.
+// The program goes on with a closed file of this name: that may be a symbolic link by now. Returns 0 or an errno.
 int follow_name(const Board& board, int slot, const char* name);
 
 // A folder has another name now, and with it, if it lies there, the slot's file. Both names are whole, and without links in the last component.
 void move_folder(const Board& board, int slot, const char* from, const char* to);
 
-// Is the slot's arena the file of this name?
+// True if the slot's arena is the file of this name.
 bool is_named(const Board& board, int slot, const char* name);
 
 // The hidden name of the slot's file; false: it has none.

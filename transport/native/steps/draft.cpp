@@ -124,7 +124,7 @@ void Draft::read(uint64_t offset, void* buffer, uint64_t count) {
     if (begin < end) memcpy(to + (begin - offset), block_.data() + (begin - marks_.begin), end - begin);
 }
 
-// Are the step's bytes between these places nothing but zeros?
+// True if the step's bytes between these places are nothing but zeros.
 bool Draft::is_nothing(uint64_t from, uint64_t to) {
     to = std::min(to, step_->eof());
     if (from >= to) return true;
@@ -132,7 +132,7 @@ bool Draft::is_nothing(uint64_t from, uint64_t to) {
     return is_zero(step_->data() + from, to - from);
 }
 
-// Would the file say something else with these bytes? What HDF5 writes into its superblock as it opens and closes a file is noted.
+// True if these bytes would change what the file says. What HDF5 writes into its superblock as it opens and closes a file is noted.
 bool Draft::is_change(uint64_t offset, const unsigned char* bytes, uint64_t count) {
     const uint64_t known = step_->eof();
     const uint64_t end = offset + count;
@@ -267,8 +267,8 @@ int Draft::fill(int fd) {
 }
 
 void Draft::tell_lost() {
-    if (told_) return;
-    told_ = true;
+    if (reported_) return;
+    reported_ = true;
     const Process& p = process();
     PortRecord& inport = p.board.port(place_.inport);
     Board::Lock lock(p.board);

@@ -40,7 +40,7 @@ public:
     // It is another program's from now on.
     void leave();
 
-    // Is it a file of its own by now? Then which one.
+    // True if it is a file of its own by now, and which one.
     bool is_file(uint64_t* device, uint64_t* inode);
     uint64_t identity() const;
 
@@ -81,7 +81,7 @@ private:
     int fd_ = -1;
     bool made_ = false;
     bool changed_ = false;  // for sure
-    bool told_ = false;
+    bool reported_ = false;
     bool ended_ = false;
     uint32_t seen_ = 0;  // files that the task had made when it was last asked whether this is one
 };

@@ -45,8 +45,8 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error, uin
     Process& p = process();
     WILKINS_FAULT_POINT("open.before-map");
     Mapping mapping;
-    const bool lent = p.board.slot(index).lent.is != Absence::none;
-    *error = p.arenas->map(index, lent, &mapping);
+    const bool lazy = p.board.slot(index).lazy.is != Absence::none;
+    *error = p.arenas->map(index, lazy, &mapping);
     WILKINS_FAULT_POINT("open.mapped");
     // Where address space is limited, a mapping may be shorter than a step.
     if (!*error && p.board.slot(index).size.load() > mapping.length) *error = ENOMEM;
@@ -54,7 +54,7 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error, uin
     StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name, place);
     if (file) {
         file->state->published = p.board.slot(index).published_stamp;
-        file->state->lent = lent;
+        file->state->lazy = lazy;
         file->state->size = p.board.slot(index).size.load();
         return file;
     }

@@ -95,7 +95,7 @@ Descent descent_of(long pid) {
     return found;
 }
 
-// Is the thread in a call that nothing but another process, or thread, ends?
+// True if the thread is in a call that nothing but another process, or thread, ends.
 bool waits(long pid, long thread) {
     char text[256];
     if (!read_of(text, sizeof(text), "/proc/%ld/task/%ld/syscall", pid, thread)) return false;
@@ -117,7 +117,7 @@ bool waits(long pid, long thread) {
     }
 }
 
-// How often the thread has been given a core, or has let go of it; 0: that cannot be told.
+// How often the thread has been given a core, or has let go of it; 0: not known.
 uint64_t turns_of(long pid, long thread) {
     char text[4096];
     if (!read_of(text, sizeof(text), "/proc/%ld/task/%ld/status", pid, thread)) return 0;

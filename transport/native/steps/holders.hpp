@@ -9,7 +9,7 @@
 namespace wilkins::holders {
 
 // Are all that have the file open for writing, or mapped, forks of a program that wait without an end of their own? False where that cannot
-// be told. `turns`: a number that is another one as soon as one of these has done anything. To be asked only where somebody has the file open: it
+// be known. `turns`: a number that is another one as soon as one of these has done anything. To be asked only where somebody has the file open: it
 // looks at every process.
 bool all_wait(const struct stat& file, uint64_t* turns);
 

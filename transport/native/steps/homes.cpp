@@ -35,8 +35,8 @@ constexpr uint64_t kHead = (sizeof(Head) + 4095) / 4096 * 4096;
 constexpr size_t kMostRuns = 1 << 16;   // of what was read of a step: where there are more, near ones are taken together
 constexpr uint64_t kGapsPart = 64;      // of what was read: so much more may come with it, to fill gaps
 constexpr uint64_t kWorthARun = 256;    // bytes of a step for each run: one that is more scattered than that is brought together
-constexpr uint64_t kMostScattered = 1 << 18;  // runs of a step that is not: each host that reads it is told of all
-// A step of so few bytes is in one place; where tests let every step be lent, none is.
+constexpr uint64_t kMostScattered = 1 << 18;  // runs of a step that is not: each host that reads it gets them all
+// A step of so few bytes is in one place; where tests make every step lazy, none is.
 #ifdef WILKINS_HOOKS
 constexpr uint64_t kSmall = 0;
 #else
@@ -100,7 +100,7 @@ int hold(Table& table, uint64_t entries) {
 // While it lives, no other process or thread changes the slot's table.
 class Alone {
 public:
-    explicit Alone(SlotRecord& slot) : lock_(slot.lent.bringing) { wilkins::take(lock_, process().board.life()); }
+    explicit Alone(SlotRecord& slot) : lock_(slot.lazy.bringing) { wilkins::take(lock_, process().board.life()); }
     ~Alone() { give_back(lock_); }
     Alone(const Alone&) = delete;
     Alone& operator=(const Alone&) = delete;
@@ -144,7 +144,7 @@ void find_missing(Table& table, uint64_t first, uint64_t last, bool reads, std::
 
 // The same for ranges of a file.
 std::vector<Missing> missing_of(Table& table, const SlotRecord& slot, const Range* ranges, size_t count, bool reads) {
-    const uint64_t known = std::min(slot.lent.sectors.load(), (slot.size.load() + kSector - 1) / kSector);
+    const uint64_t known = std::min(slot.lazy.sectors.load(), (slot.size.load() + kSector - 1) / kSector);
     std::vector<Missing> missing;
     for (size_t k = 0; k < count; ++k) {
         const uint64_t last = ranges[k].end >= known * kSector ? known : (ranges[k].end + kSector - 1) / kSector;
@@ -156,30 +156,30 @@ std::vector<Missing> missing_of(Table& table, const SlotRecord& slot, const Rang
 // The handle's connection to a host: a fork needs one of its own.
 FarFile* connect(StepFile::State* state, uint64_t number, int* error) {
     const uint32_t self = process().board.self();
-    if (state->lent_to != self) state->lenders.clear();
-    state->lent_to = self;
-    if (state->lenders.size() <= number) state->lenders.resize(number + 1);
-    std::unique_ptr<FarFile>& lender = state->lenders[number];
-    if (lender) return lender.get();
+    if (state->connected_by != self) state->servers.clear();
+    state->connected_by = self;
+    if (state->servers.size() <= number) state->servers.resize(number + 1);
+    std::unique_ptr<FarFile>& server = state->servers[number];
+    if (server) return server.get();
     const Host* const host = homes::host(state->slot, number);
     if (host == nullptr) {
         *error = EPROTO;
         return nullptr;
     }
     SlotRecord& slot = slot_of(state);
-    const StepToken token = {slot.lent.slot, slot.lent.slot, slot.lent.stamp};
-    lender = FarFile::open(host->where, token, host->lends ? Use::bring : Use::part, state->name, host->lends ? "" : lead(state->slot), error);
+    const StepToken token = {slot.lazy.slot, slot.lazy.slot, slot.lazy.stamp};
+    server = FarFile::open(host->where, token, host->has_step ? Use::bring : Use::part, state->name, host->has_step ? "" : lead(state->slot), error);
     process().board.source(slot.source).asked.fetch_add(3);  // its end, too
-    return lender.get();
+    return server.get();
 }
 
 // A part on this host is read without its server.
 Part* part_here(const StepFile::State* state, uint64_t number) {
     const Host* const host = homes::host(state->slot, number);
-    const Lent& lent = slot_of(state).lent;
+    const Lazy& lazy = slot_of(state).lazy;
     int error = 0;
-    Part* const part = host == nullptr || host->lends ? nullptr : Part::open(lead(state->slot), lent.slot, false, &error);
-    return part != nullptr && part->holds(lent.stamp, host->where) ? part : nullptr;
+    Part* const part = host == nullptr || host->has_step ? nullptr : Part::open(lead(state->slot), lazy.slot, false, &error);
+    return part != nullptr && part->holds(lazy.stamp, host->where) ? part : nullptr;
 }
 
 // A step that is written: what nobody has written of a block is zero, beside what comes.
@@ -196,7 +196,7 @@ int fetch(StepFile::State* state, Table& table, const std::vector<Missing>& miss
     SlotRecord& slot = slot_of(state);
     SourceRecord& source = process().board.source(slot.source);
     const uint64_t size = slot.size.load();
-    const bool published = slot.lent.is != Absence::none;
+    const bool published = slot.lazy.is != Absence::none;
     std::map<uint64_t, std::vector<ByteRange>> asked;  // by number of the host
     uint64_t crossed = 0, came = 0;
     int error = 0;
@@ -213,23 +213,23 @@ int fetch(StepFile::State* state, Table& table, const std::vector<Missing>& miss
         crossed += end - begin;
     }
     for (auto& [number, ranges] : asked) {
-        FarFile* const lender = connect(state, number, &error);
-        if (lender == nullptr) return error;
-        lender->gather(std::move(ranges), state->mapping.bytes);
+        FarFile* const server = connect(state, number, &error);
+        if (server == nullptr) return error;
+        server->gather(std::move(ranges), state->mapping.bytes);
         source.asked.fetch_add(2);
     }
-    for (const std::unique_ptr<FarFile>& lender : state->lenders)
-        if (lender && (error = lender->settle())) return error;
+    for (const std::unique_ptr<FarFile>& server : state->servers)
+        if (server && (error = server->settle())) return error;
     for (const Missing& one : missing)
         for (uint64_t s = one.begin; s < one.end; ++s) table.entries[s].store(entry, std::memory_order_release);
-    if (published) slot.lent.absent.fetch_sub(came);
-    if (slot.lent.is == Absence::lent) source.left.fetch_sub(crossed);
+    if (published) slot.lazy.absent.fetch_sub(came);
+    if (slot.lazy.is == Absence::lazy) source.left.fetch_sub(crossed);
     return 0;
 }
 
 int gave_up(StepFile::State* state, int error) {
     log_event(event::did_not_come(state->name, error));
-    if (slot_of(state).lent.is == Absence::none) slot_of(state).broken.store(error);
+    if (slot_of(state).lazy.is == Absence::none) slot_of(state).broken.store(error);
     return state->failed = error;
 }
 
@@ -260,18 +260,18 @@ std::vector<Range> without_small_gaps(std::vector<Range> ranges, uint64_t size) 
 
 }  // namespace
 
-int number_of(int index, const char* where, const char* lead, bool lends) {
+int number_of(int index, const char* where, const char* lead, bool has_step) {
     Table* const table = table_of(index);
     if (table == nullptr || hold(*table, 0) != 0) return -1;
     const Alone alone(process().board.slot(index));
     Head& head = *table->head;
     const uint32_t count = head.hosts.load();
     for (uint32_t k = 0; k < count; ++k)
-        if (strcmp(head.list[k].where, where) == 0 && head.list[k].lends == lends) return static_cast<int>(k) + 1;
+        if (strcmp(head.list[k].where, where) == 0 && head.list[k].has_step == has_step) return static_cast<int>(k) + 1;
     if (count == kMostHosts) return -1;
     strncpy(head.lead, lead, sizeof(head.lead) - 1);
     strncpy(head.list[count].where, where, sizeof(head.list[count].where) - 1);
-    head.list[count].lends = lends;
+    head.list[count].has_step = has_step;
     head.hosts.store(count + 1, std::memory_order_release);
     return static_cast<int>(count) + 1;
 }
@@ -303,12 +303,12 @@ int put(StepFile::State* state, uint64_t number, uint64_t offset, uint64_t count
         const Alone alone(slot);
         if (const int error = hold(*table, last)) return error;
         set(*table, first, last, static_cast<uint8_t>(number));
-        if (slot.lent.sectors.load() < last) slot.lent.sectors.store(last, std::memory_order_release);
-        slot.lent.slot = state->slot;
-        slot.lent.stamp = slot.stamp;
+        if (slot.lazy.sectors.load() < last) slot.lazy.sectors.store(last, std::memory_order_release);
+        slot.lazy.slot = state->slot;
+        slot.lazy.stamp = slot.stamp;
     }
     const Range range = {offset, offset + count};
-    return slot.lent.pinned.load() != 0 ? bring(state, &range, 1) : 0;
+    return slot.lazy.pinned.load() != 0 ? bring(state, &range, 1) : 0;
 }
 
 int take(StepFile::State* state, uint64_t offset, uint64_t count, bool whole) {
@@ -328,7 +328,7 @@ int take(StepFile::State* state, uint64_t offset, uint64_t count, bool whole) {
         kept.insert(kept.end(), last.begin(), last.end());
     }
     if (const int error = kept.empty() ? 0 : fetch(state, *table, kept, kHere)) return gave_up(state, error);
-    const uint64_t known = slot.lent.sectors.load();
+    const uint64_t known = slot.lazy.sectors.load();
     const uint64_t first = std::min(offset / kSector, known), last = std::min((end + kSector - 1) / kSector, known);
     set(*table, first, last, kHere);
     return 0;
@@ -342,7 +342,7 @@ int cut(StepFile::State* state, uint64_t size) {
     const Range last = {size - std::min<uint64_t>(size, 1), size};  // the sector that the file ends in, unless it ends with it
     const std::vector<Missing> kept = size % kSector != 0 ? missing_of(*table, slot, &last, 1, false) : std::vector<Missing>();
     if (const int error = kept.empty() ? 0 : fetch(state, *table, kept, kHere)) return gave_up(state, error);
-    const uint64_t known = slot.lent.sectors.load();
+    const uint64_t known = slot.lazy.sectors.load();
     set(*table, std::min((size + kSector - 1) / kSector, known), known, kHere);
     return 0;
 }
@@ -361,7 +361,7 @@ int bring(StepFile::State* state, const Range* ranges, size_t count, uint8_t ent
 
 std::vector<Run> runs_of(int index, uint64_t begin, uint64_t end) {
     const Table* const table = table_of(index);
-    const uint64_t known = process().board.slot(index).lent.sectors.load();
+    const uint64_t known = process().board.slot(index).lazy.sectors.load();
     std::vector<Run> runs;
     const auto add = [&](uint64_t to, uint8_t host) {
         if (!runs.empty() && runs.back().host == host) runs.back().end = to;
@@ -397,8 +397,8 @@ bool scatter(StepFile::State* state) {
         }
     }
     if (absent == 0) return false;
-    slot.lent.absent.store(absent);
-    slot.lent.is = Absence::scattered;
+    slot.lazy.absent.store(absent);
+    slot.lazy.is = Absence::scattered;
     return true;
 }
 
@@ -423,8 +423,8 @@ uint64_t lay_out(StepFile::State* state, const std::vector<Run>& runs, const std
     }
     uint64_t missing = 0;
     for (uint64_t s = 0; s < sectors; ++s) missing += is_absent(table->entries[s].load(std::memory_order_relaxed));
-    slot.lent.absent.store(missing);
-    slot.lent.sectors.store(sectors, std::memory_order_release);
+    slot.lazy.absent.store(missing);
+    slot.lazy.sectors.store(sectors, std::memory_order_release);
     return absent;
 }
 
@@ -444,7 +444,7 @@ std::vector<Range> here_among(int index, const std::vector<Range>& ranges, uint6
 
 std::vector<Range> read_of(int index, const std::atomic<uint8_t>* blocks) {
     const Table* const table = table_of(index);
-    const uint64_t known = process().board.slot(index).lent.sectors.load(), size = known * kSector;
+    const uint64_t known = process().board.slot(index).lazy.sectors.load(), size = known * kSector;
     std::vector<Range> found;
     if (table == nullptr) return found;
     for (uint64_t near = 0;; near = near == 0 ? kSector : 2 * near) {  // so near to each other, reads are taken together
@@ -471,8 +471,8 @@ std::vector<Range> read_of(int index, const std::atomic<uint8_t>* blocks) {
 
 void clear(int index) {
     SlotRecord& slot = process().board.slot(index);
-    const uint64_t known = slot.lent.sectors.exchange(0);
-    slot.lent.pinned.store(0);
+    const uint64_t known = slot.lazy.sectors.exchange(0);
+    slot.lazy.pinned.store(0);
     Table* const table = known != 0 ? table_of(index) : nullptr;
     if (table == nullptr) return;
     set(*table, 0, known, kHere);

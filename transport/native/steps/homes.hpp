@@ -1,5 +1,5 @@
 // Where the bytes of a step are that has some on other hosts: where ranks have written them (far/part.hpp), or from where a relay has
-// lent the step (steps/lent.hpp).
+// made the step lazy (steps/lazy.hpp).
 //
 // A table beside the arena has an entry for each sector of the file. All that read or write the arena ask it first, where any entry was
 // set since the step was begun: what is absent is brought, and what is written here is here. So there is one order of writes, that in
@@ -19,18 +19,18 @@ inline constexpr int kMostHosts = 250;   // that can have bytes of one step; ran
 // Begins and ends with a sector, or with the file. The end UINT64_MAX is that of the file, wherever that is.
 using Range = ByteRange;
 
-// Can bytes of the step be elsewhere?
-inline bool any(const SlotRecord& slot) { return slot.lent.sectors.load(std::memory_order_acquire) != 0; }
+// True if bytes of the step can be elsewhere.
+inline bool any(const SlotRecord& slot) { return slot.lazy.sectors.load(std::memory_order_acquire) != 0; }
 
 // A host that has, or is going to have, bytes of the step. `where`: its server of files.
 struct Host {
     char where[kAddressMax];
-    bool lends;  // what it gives is the step as it has it; else a part
+    bool has_step;  // what it gives is the step as it has it; else a part
 };
 
 // The number of the host with this server, which the step gets if it has none. `lead`: the server of the host on which the step is made. -1: there
 // are too many hosts, or there is no memory for the table.
-int number_of(int slot, const char* where, const char* lead, bool lends);
+int number_of(int slot, const char* where, const char* lead, bool has_step);
 
 // By number; nullptr: there is none.
 const Host* host(int slot, uint64_t number);
@@ -55,7 +55,7 @@ int bring(StepFile::State* state, const Range* ranges, size_t count, uint8_t ent
 // should be brought first.
 bool scatter(StepFile::State* state);
 
-// For a step that is lent: all its sectors are as the runs say, but for `here`, which have come and are unread; runs of no host are on
+// For a lazy step: all its sectors are as the runs say, but for `here`, which have come and are unread; runs of no host are on
 // that of number 1. Returns how many bytes are absent.
 uint64_t lay_out(StepFile::State* state, const std::vector<Run>& runs, const std::vector<Range>& here);
 
@@ -65,7 +65,7 @@ std::vector<Run> runs_of(int slot, uint64_t begin, uint64_t end);
 // What of these ranges is here.
 std::vector<Range> here_among(int slot, const std::vector<Range>& ranges, uint64_t size);
 
-// What was read of a step that was lent, also when its slot has been freed.
+// What was read of a lazy step, also when its slot has been freed.
 std::vector<Range> read_of(int slot, const std::atomic<uint8_t>* blocks);
 
 // The slot is about to hold another step: all of it will be here.

@@ -16,7 +16,7 @@
 #include "base/raw.hpp"
 #include "events.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "steps/closing.hpp"
 #include "steps/disk.hpp"
 #include "steps/holders.hpp"
@@ -96,7 +96,7 @@ bool all_wait(int fd, uint64_t* turns) {
     return raw::fstat(fd, &st) == 0 && holders::all_wait(st, turns);
 }
 
-// Of a file that some process has open for writing: does none of those hold it? A fork that waits may be about to be told to write by the
+// Of a file that some process has open for writing: does none of those hold it? A fork that waits may be about to get an order to write from the
 // process that has forked it: only one that has long done nothing is idle. To be asked by the launcher's thread alone.
 bool is_let_go(int slot, uint64_t stamp, int fd) {
     static std::unordered_map<int, Idle> known;
@@ -154,7 +154,7 @@ bool settle_one(const Board& board, Arenas& arenas, int index, Asks asks, bool w
         queue::clear_slot(board, index);
     } else {
         queue::close_slot(board, index, 0);
-        if (slot.state == SlotState::resting) slot.handed_over = 1;
+        if (slot.state == SlotState::closed) slot.handed_over = 1;
     }
     board.ring(source.port);
     return false;

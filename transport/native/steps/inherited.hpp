@@ -11,10 +11,11 @@
 
 namespace wilkins::inherited {
 
-// Has any process the file open, or mapped, for writing? `fd`: of a description that reads it alone. False where the kernel does not say.
+// True if any process has the file open, or mapped, for writing. `fd`: of a description that reads it alone. False where the kernel does not say.
 bool is_written(int fd);
 
-// The file behind `fd`, which is to hold the bytes of the step that is being written, gets a name by which others that join find it. Returns 0 or an errno.
+// The file behind `fd`, which is to hold the bytes of the step that is being written, gets a name by which others that join find it. Returns 0
+// or an errno.
 int name_file(const StepFile* step, int fd);
 // If such a file holds the bytes of the slot's step, how many; or a descriptor of it. False or -1: it does not.
 bool size_of(const Board& board, int slot, uint64_t* size);

@@ -8,7 +8,7 @@
 
 namespace wilkins::joined {
 
-// Is a file of this name being written, and how long is it?
+// Finds out whether a file of this name is being written, and how long it is.
 bool look(const Match& match, Look* look);
 
 // One more handle on it; nullptr, with *error 0 or an errno, if there is none.
@@ -41,7 +41,7 @@ bool end(const StepFile::State* state);
 // A process that lives and has a handle beside its lead's on the file in the slot, other than `but`; 0: there is none. Call with the lock held.
 uint32_t other_holder(const Board& board, int slot, uint32_t but);
 
-// Is there a handle beside its lead's that has begun to write the file in the slot, of a process that lives? Call with the lock held.
+// True if a handle beside its lead's, of a living process, has begun to write the file in the slot. Call with the lock held.
 bool is_written(const Board& board, int slot);
 
 // Lets go of the file.

@@ -18,7 +18,7 @@ namespace wilkins {
 
 namespace {
 
-// Is the step published, or about to be?
+// True if the step is published, or about to be.
 bool is_there(const SlotRecord& slot, uint64_t stamp) { return slot.stamp == stamp && slot.state != SlotState::free; }
 
 }  // namespace
@@ -40,7 +40,7 @@ void KeptElsewhere::let_go() {
     Board::Lock lock(board);
     const auto over = [&](const Kept& one) {
         const SlotRecord& slot = board.slot(one.slot);
-        return !is_there(slot, one.stamp) || slot.lent.absent.load() == 0;
+        return !is_there(slot, one.stamp) || slot.lazy.absent.load() == 0;
     };
     kept_.erase(std::remove_if(kept_.begin(), kept_.end(), over), kept_.end());
 }
@@ -54,8 +54,8 @@ size_t KeptElsewhere::count() {
 // Its host is short of memory: steps of its source that are here only because their names might be opened again go, as on one host.
 // False: that host has let go itself, since the relay's other half has ended.
 bool KeptElsewhere::heed(const Kept& one) {
-    char told = 0;
-    const ssize_t count = recv(one.keeps->wire(), &told, 1, MSG_DONTWAIT);
+    char byte = 0;
+    const ssize_t count = recv(one.keeps->wire(), &byte, 1, MSG_DONTWAIT);
     if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
     const Board& board = process().board;
     Board::Lock lock(board);

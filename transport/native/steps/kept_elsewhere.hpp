@@ -1,4 +1,4 @@
-// The steps that a relay has lent to readers of this host, and that have to stay where they were made.
+// The lazy steps that a relay has for readers of this host, and that have to stay where they were made.
 #pragma once
 
 #include <memory>

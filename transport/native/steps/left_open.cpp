@@ -9,7 +9,7 @@
 #include "board/border.hpp"
 #include "events.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "steps/closing.hpp"
 #include "steps/disk.hpp"
 #include "steps/homes.hpp"
@@ -41,7 +41,7 @@ bool is_left(const Board& board, const SlotRecord& slot, Finder finder) {
     return finder == Finder::itself ? writer == board.self() : writer != board.joined() && board.is_over(writer);
 }
 
-// Do others write it who live? The last of them publishes it.
+// True if living processes still write it. The last of them publishes it.
 bool is_joint(const Board& board, int index) {
     const SlotRecord& slot = board.slot(index);
     return slot.joint_writers > 0 && joined::other_holder(board, index, slot.writer_process) != 0;
@@ -110,7 +110,7 @@ void settle_one(const Board& board, Arenas& arenas, int index, Finder finder) {
     if (whole && !error) {
         slot.peers = 0;
         queue::close_slot(board, index, digest);
-        if (slot.state == SlotState::resting) slot.handed_over = 1;
+        if (slot.state == SlotState::closed) slot.handed_over = 1;
     } else {
         if (error)
             log_event_for(board, board.port(source.port).task, source.rank, event::left_not_whole(slot.name, error));
@@ -142,7 +142,7 @@ void each_left_own(const Process& p, Finder finder, Visit visit) {
         each_left(p.board, slots_of(p.board, p.board.source(port, p.context.rank)), finder, visit);
 }
 
-// Does the slot's file belong to the task (-1: any)?
+// True if the slot's file belongs to the task (-1: any).
 bool is_of(const Board& board, int index, int task) {
     return task < 0 || board.port(board.source(board.slot(index).source).port).task == task;
 }

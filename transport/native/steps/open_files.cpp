@@ -17,7 +17,7 @@
 #include "names/places.hpp"
 #include "steps/closing.hpp"
 #include "steps/joined.hpp"
-#include "steps/lent.hpp"
+#include "steps/lazy.hpp"
 #include "steps/step_file.hpp"
 #include "steps/viewers.hpp"
 
@@ -114,7 +114,7 @@ void viewers::note_opened(const StepFile* file) {
     int held = 0;
     StepFile::State* first = nullptr;
     for (StepFile::State* s = open_files; s; s = s->next) {
-        if (s->role != Role::reader || !s->by_name || !s->held || s->lent || !s->mine()) continue;
+        if (s->role != Role::reader || !s->by_name || !s->held || s->lazy || !s->mine()) continue;
         ++held;
         first = s;
     }
@@ -151,7 +151,7 @@ bool StepFile::State::mine() const { return process == wilkins::process().board.
 void free_file(StepFile* file) {
     StepFile::State* state = file->state;
     delist(state);
-    if (state->lent) lent::note_read(state);
+    if (state->lazy) lazy::note_read(state);
     if (state->fd >= 0) raw::close(state->fd);
     if (state->page) views::let_go(state->page);
     if (state->slot >= 0) process().arenas->count_user(state->slot, -1);

@@ -24,7 +24,7 @@ StepFile* find_written(const Match& match);
 // What this process has open of a file that is being written has this name from now on.
 void rename_open(int slot, uint64_t stamp, const char* name, uint64_t place);
 
-// Has this process a draft of this name open? Costs one load where it has none.
+// True if this process has a draft of this name open. Costs one load where it has none.
 bool has_draft(const char* name);
 
 // Counts one write to a dataset of the file of this name, which this process has open for writing. True for every

@@ -38,7 +38,7 @@ void mark_closed(unsigned char* bytes, uint64_t size);
 // A digest of what a file says, as that of its last snapshot is one.
 uint64_t digest_of(const unsigned char* bytes, uint64_t size);
 
-// Is the current thread in a call by which the program flushes an HDF5 file, or in one that the layer makes after writes?
+// True if the current thread is in a call by which the program flushes an HDF5 file, or in one that the layer makes after writes.
 enum class Flushing { no, by_program, by_layer };
 class FlushCall {
 public:
@@ -52,10 +52,10 @@ private:
     Flushing before_;
 };
 
-// Is a flush of this kind one that publishes a snapshot of the file?
+// True if a flush of this kind publishes a snapshot of the file.
 bool publishes(const StepFile* file, Flushing what);
 
-// Has the process opened a file whose dataset writes count? Costs one load.
+// True if the process has opened a file whose dataset writes count. Costs one load.
 bool counts_writes();
 // A file was opened to be written.
 void note_opened(const StepFile* file);

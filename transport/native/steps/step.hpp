@@ -27,18 +27,18 @@ public:
     int reserve(uint64_t size, uint64_t likely = 0);
 
     // For transfers that bypass read/write (typed MPI copies): makes [offset, offset+count) valid memory in data(),
-    // zeroing stale blocks. `prepare_write` reserves space and extends eof, and may be told that the range will be
+    // zeroing stale blocks. `prepare_write` reserves space and extends eof, and may assume that the range will be
     // written without gaps, which saves the zeroing of whole blocks.
     int prepare_write(uint64_t offset, uint64_t count, bool without_gaps);
     void prepare_read(uint64_t offset, uint64_t count);
     unsigned char* data() const;
-    // May bytes of it be on other hosts? Then those that are going to be read come faster if all are told of at once.
+    // True if bytes of it may be on other hosts; then those that are going to be read come faster if all are requested at once.
     bool may_lack() const;
     void bring(const std::vector<ByteRange>& ranges);
     // Ranks on another host have written these bytes, whole sectors, and have them there (see steps/homes.hpp). Returns 0 or an errno.
     int put(uint64_t offset, uint64_t count, uint64_t host);
 
-    // Is the step in another host's memory? Then the copies of `read` and `write` may be under way until `settle`, which returns 0 or the
+    // True if the step is in another host's memory. Then the copies of `read` and `write` may be under way until `settle`, which returns 0 or the
     // errno of the first that failed; there is no `data`, and no descriptor.
     bool is_far() const;
     int settle();
@@ -76,10 +76,10 @@ void close_step(StepFile* file);
 void leave_step(StepFile* file);
 
 // The process ends by itself, not by a signal: what it has closed and not published is for others of its task to go on with.
-void hand_over_resting();
+void hand_over_closed();
 
 // It does not end after all: another program was to take the process, and could not.
-void take_back_resting();
+void take_back_closed();
 
 // Gives up a step that this process created and has not published: it never existed for consumers.
 void discard_step(StepFile* file);

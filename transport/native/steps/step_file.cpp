@@ -9,12 +9,12 @@
 #include "board/step_token.hpp"
 #include "events.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "steps/disk.hpp"
 #include "steps/handles.hpp"
 #include "steps/homes.hpp"
 #include "steps/joined.hpp"
-#include "steps/lent.hpp"
+#include "steps/lazy.hpp"
 #include "steps/reclaim.hpp"
 #include "steps/viewers.hpp"
 #include "waiting/wait.hpp"
@@ -232,11 +232,11 @@ int StepFile::put(uint64_t offset, uint64_t count, uint64_t host) {
 }
 
 bool StepFile::may_lack() const {
-    return state->lent || (state->slot >= 0 && state->role != Role::reader && homes::any(slot_of(state)));
+    return state->lazy || (state->slot >= 0 && state->role != Role::reader && homes::any(slot_of(state)));
 }
 
 void StepFile::bring(const std::vector<ByteRange>& ranges) {
-    if (state->lent) lent::bring(state, ranges.data(), ranges.size());
+    if (state->lazy) lazy::bring(state, ranges.data(), ranges.size());
     else if (state->slot >= 0 && writable()) homes::bring(state, ranges.data(), ranges.size());
 }
 
@@ -254,7 +254,7 @@ int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
 }
 
 void StepFile::prepare_read(uint64_t offset, uint64_t count) {
-    if (state->lent) {
+    if (state->lazy) {
         bring({{offset, offset + count}});
         return;
     }
@@ -397,9 +397,9 @@ unsigned char* StepFile::data() const { return state->mapping.bytes; }
 
 int StepFile::descriptor() const {
     const ByteRange all = {0, eof()};
-    if (state->lent && (errno = lent::bring(state, &all, 1)) != 0) return -1;
+    if (state->lazy && (errno = lazy::bring(state, &all, 1)) != 0) return -1;
     if (state->slot >= 0 && writable()) {
-        slot_of(state).lent.pinned.store(1);
+        slot_of(state).lazy.pinned.store(1);
         if (may_lack() && (errno = homes::bring(state, &all, 1)) != 0) return -1;
     }
     return arena_descriptor(state);

@@ -44,9 +44,9 @@ struct StepFile::State {
     uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
     bool flushed = false;         // through this handle, in a way that publishes
     uint64_t published = 0;       // place of the step that is read in the order of publication; 0: none is
-    std::vector<std::unique_ptr<FarFile>> lenders;  // where absent bytes come from, by number of the host, for the process `lent_to`
-    uint32_t lent_to = 0;
-    bool lent = false;            // reads a step of which bytes may be absent
+    std::vector<std::unique_ptr<FarFile>> servers;  // where absent bytes come from, by number of the host, for the process `connected_by`
+    uint32_t connected_by = 0;
+    bool lazy = false;            // reads a step of which bytes may be absent
     std::vector<ByteRange> read;  // of such a one, what was asked for,
     std::atomic<bool> expected{false};  // and what was read of the last one has been brought
     bool joined = false;          // of a peer: has joined a file that is being written (see steps/joined.hpp),
@@ -61,9 +61,9 @@ struct StepFile::State {
     State* next = nullptr;
     State* previous = nullptr;
 
-    // Is this the process that opened it, not a fork of it?
+    // True in the process that opened it, not in a fork of it.
     bool mine() const;
-    // Has another process given the file, which this one has joined, another name?
+    // True if another process has renamed the file, which this one has joined.
     bool is_renamed(const SlotRecord& now) const;
 };
 

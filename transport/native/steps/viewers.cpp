@@ -17,7 +17,7 @@
 
 #include "base/raw.hpp"
 #include "board/views.hpp"
-#include "waiting/rest.hpp"
+#include "waiting/thread_state.hpp"
 
 namespace wilkins::viewers {
 
@@ -87,14 +87,14 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kPatience = 3 * kSecond;         // with processes that wait,
 constexpr int64_t kLongPatience = 10 * kSecond;  // one of whose threads may go on, that others may wake, or that cannot be found
 
-// Is the path that of an arena of the run?
+// True if the path is that of an arena of the run.
 bool is_arena(const char* path, const std::string& folder) {
     if (strncmp(path, folder.c_str(), folder.size()) != 0) return false;
     const char* const name = path + folder.size();
     return strncmp(name, "/v", 2) == 0 || (strncmp(name, "/a", 2) == 0 && strchr(name, '.') == nullptr);
 }
 
-// Has the process an arena open, but by a handle of the layer itself?
+// True if the process has an arena open, but by a handle of the layer itself.
 bool has_descriptor(long pid, const std::string& folder) {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%ld/fd", pid);
@@ -146,13 +146,13 @@ bool waits(const Board& board, long pid) {
     return pid == getpid();
 }
 
-// Do all its threads sleep until somebody wakes them? `times`: how often they have gone to sleep is added to it.
+// True if all its threads sleep until somebody wakes them. `times`: how often they have gone to sleep is added to it.
 bool sleeps(const Board& board, int pid, uint64_t* times) {
     const std::vector<int> threads = threads_of(pid);
     Board::Lock lock(board);
     return !threads.empty() && std::all_of(threads.begin(), threads.end(), [&](int thread) {
         *times += switches(pid, thread);
-        return sleep_of(pid, thread) != Sleep::none || rest_of(pid, thread) != Rest::moves;
+        return sleep_of(pid, thread) != Sleep::none || state_of(pid, thread) != ThreadState::running;
     });
 }
 

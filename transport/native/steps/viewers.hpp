@@ -33,9 +33,9 @@ std::string names(const Board& board);
 // While a writer waits for memory of steps that programs can see.
 class Watch {
 public:
-    // May some come free? Not if those that can see it wait, too, or sleep. Call without the board's lock.
+    // True if some may come free. Not if those that can see it wait, too, or sleep. Call without the board's lock.
     bool may_end();
-    // Are there some that do not wait for files? A rank that goes on may wake them.
+    // True if there are some that do not wait for files. A rank that goes on may wake them.
     bool any_asleep() const { return asleep_; }
     // Who they are, as `names` tells.
     const char* names() const { return names_.c_str(); }

@@ -35,7 +35,7 @@ int await_step(Process& p, const Match& match, Board::Lock& lock) {
 int await_room(Process& p, const Match& match, Board::Lock& lock) {
     const PortRecord& port = p.board.port(match.outport);
     const int source = port.first_source + p.context.rank;
-    if (rests(port.keys) || queue::has_room(p.board, source, match.name)) return 0;
+    if (publishes_later(port.keys) || queue::has_room(p.board, source, match.name)) return 0;
     Wait wait(p, WaitFor::room, match.outport, match.name);
     for (;;) {
         if (const int error = wait.nap(lock)) return error;

@@ -12,7 +12,7 @@ struct Process;
 // the errno with which the open is to fail.
 int await_open(const Match& match, bool creates);
 
-// Would an open of the name, which is an in-port's, get an answer now? Call with the board's lock held.
+// True if an open of the name, which is an in-port's, would get an answer now. Call with the board's lock held.
 bool is_answered(const Process& p, const Match& match);
 
 }  // namespace wilkins

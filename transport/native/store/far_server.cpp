@@ -198,7 +198,7 @@ bool give_address(int wire, const StepFile* step, int32_t number) {
 // ask for them.
 uint64_t number_for(const far::Hello& hello, const StepFile& step) {
     const AccessKeys* const keys = hello.use == Use::write && hello.address[0] != 0 ? keys_of(&step) : nullptr;
-    if (keys == nullptr || keys->mode != Mode::memory || rests(*keys) || takes_snapshots(*keys)) return 0;
+    if (keys == nullptr || keys->mode != Mode::memory || publishes_later(*keys) || takes_snapshots(*keys)) return 0;
     const int number = homes::number_of(step.state->slot, hello.address, served_at(), false);
     return number > 0 && number < homes::kMostHosts ? static_cast<uint64_t>(number) : 0;
 }
@@ -305,8 +305,8 @@ void serve_connection(int wire) {
     hello.name[sizeof(hello.name) - 1] = 0;
     hello.address[sizeof(hello.address) - 1] = 0;
     if (hello.use == Use::ask) {
-        const far::Opened told = {0, {}, static_cast<uint64_t>(holds_for_others(hello.name, hello.token.slot == 1))};
-        send_all(wire, &told, sizeof(told), 0);
+        const far::Opened answer = {0, {}, static_cast<uint64_t>(holds_for_others(hello.name, hello.token.slot == 1))};
+        send_all(wire, &answer, sizeof(answer), 0);
         return;
     }
     if (hello.use == Use::part) {

@@ -112,7 +112,7 @@ StepFile* open_gone_within(const Match& match, int* error) {
             *error = EIO;
             return nullptr;
         }
-        queue::note_had_late(p.board, match.inport, match.name);
+        queue::note_consumed_late(p.board, match.inport, match.name);
         p.board.port(match.inport).touched = 1;
         ++p.me().files;
         p.board.head().moved_at = now_ns();

@@ -37,7 +37,7 @@ constexpr int kSeveral = 20;  // ms between looks at most where steps of several
 
 const char* base_of(const char* name) { return last_components(name, 1); }
 
-// Has a program of the out-port a file, or has it published one? (One that is begun, and waits for room, lies in no folder yet.)
+// True if a program of the out-port has a file, or has published one. (One that is begun, and waits for room, lies in no folder yet.)
 bool has_file(const Board& board, const PortRecord& outport) {
     bool begun = false;
     queue::each_part(board, outport, [&](const PortRecord& out) {
@@ -66,7 +66,7 @@ bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
     return false;
 }
 
-// Is the folder one whose own folders the pattern names by wildcards, as for `step*/data.h5` that in which the reader starts or a producer does?
+// True if the pattern names folders in this one by wildcards, as `step*/data.h5` does where the reader or a producer starts.
 bool leads_to(const Process& p, const PortRecord& inport, const Listed& listed) {
     const char* const pattern = own_name(inport);
     const char* const end = strchr(pattern, '/');
@@ -74,7 +74,8 @@ bool leads_to(const Process& p, const PortRecord& inport, const Listed& listed) 
     return starts_in(p, inport, listed.folder);
 }
 
-// A file that the task has written, or is writing, and has not removed: to the program it is there. (What is whole lies on the disk, too, if any does.)
+// A file that the task has written, or is writing, and has not removed: to the program it is there. (What is whole lies on the disk, too, if
+// any does.)
 bool is_own_file(const Process& p, const SlotRecord& slot) {
     const PortRecord& port = p.board.port(p.board.source(slot.source).port);
     if (port.task != p.context.task || slot.state == SlotState::free || slot.removed) return false;
@@ -82,7 +83,7 @@ bool is_own_file(const Process& p, const SlotRecord& slot) {
     return !slot.is_copy && (slot.inherited || !p.board.is_over(slot.writer_process));
 }
 
-// Can a producer of the in-port, which has not begun any file yet, still do so in a folder of which nothing is known?
+// True if a producer of the in-port, which has not begun any file yet, can still do so in a folder of which nothing is known.
 bool may_begin(const Board& board, const PortRecord& inport) {
     for (const PortRecord& out : outports_of(board, inport))
         if (board.task(out.task).state != TaskState::ended && !has_file(board, out)) return true;
@@ -126,7 +127,7 @@ void tell_short(const Process& p, int index) {
     log_once(port, Once::listed_short, event::listing_not_waited(port.pattern));
 }
 
-// May a producer of the task's in-ports yet begin its first file?
+// True if a producer of the task's in-ports may yet begin its first file.
 bool any_may_begin(const Process& p) {
     for (const PortRecord& port : ports_of(p, Direction::in))
         if (may_begin(p.board, port)) return true;
@@ -294,7 +295,7 @@ void show_files(const Board& board, std::vector<Found>& found) {
 // In-ports, and out-ports whose files of these lie below the folder in which the reader starts.
 using Below = std::vector<std::pair<int, int>>;
 
-// Is the folder one of those above a name?
+// True if the folder is one of those above a name.
 bool is_above(const Folder& folder, std::string name) {
     for (size_t end = name.rfind('/'); end != std::string::npos && end > 0; end = name.rfind('/')) {
         name.resize(end);
@@ -333,7 +334,7 @@ bool is_below(const Below& below, const Listed& listed, const ChannelRecord& cha
     return !(slot.folder == listed.folder) && std::find(below.begin(), below.end(), std::pair(channel.inport, channel.outport)) != below.end();
 }
 
-// The in-port's steps that an open by a name in the folder finds, of those published so far. `unread`: that the rank has not had.
+// The in-port's steps that an open by a name in the folder finds, of those published so far. `unread`: that the rank has not consumed.
 void find_steps(const Process& p, int index, const Listed& listed, const Below& below, uint64_t so_far, bool unread, std::vector<Found>& found) {
     const Board& board = p.board;
     const PortRecord& port = board.port(index);
@@ -359,12 +360,12 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
             const std::string base = base_of(slot.name);
             const std::string name = folder + base;
             if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) continue;
-            const bool had = queue::has_had(board, channel, board.source(slot.source).rank, p.context.rank, slot);
-            if (had && unread) continue;
+            const bool consumed = queue::has_consumed(board, channel, board.source(slot.source).rank, p.context.rank, slot);
+            if (consumed && unread) continue;
             const int k = board.index(slot);
             int still = k;
-            const bool shown = !had || queue::find(board, index, p.context.rank, name.c_str()).slot == k ||
-                               (queue::stays_had(board, index, p.context.rank, name.c_str(), &still) && still == k);
+            const bool shown = !consumed || queue::find(board, index, p.context.rank, name.c_str()).slot == k ||
+                               (queue::find_consumed(board, index, p.context.rank, name.c_str(), &still) && still == k);
             if (shown) add(base, k);
         }
     }

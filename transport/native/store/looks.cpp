@@ -1,6 +1,6 @@
 // Looks: whether a name of an in-port is there, asked without opening it (stat, access, H5Fis_accessible).
 //
-// A look waits as an open would, so that a program that looks before it opens is not told that a step is missing which is still to
+// A look waits as an open would, so that a program that looks before it opens gets no 'not there' for a step that is still to
 // come. It takes nothing. Where waiting could last, it answers at once: see answers_at_once and closes_circle.
 #include <algorithm>
 #include <cerrno>
@@ -34,7 +34,7 @@ constexpr int kLongestPause = 1000;    // and between the later times
 
 constexpr int64_t kStill = 10'000'000'000;  // ns without movement after which processes that are not known to wait count as waiting
 
-// Of a step: what a look shows. `slot`: where it is; -1: it is one that the rank has had and whose memory holds another step by now.
+// Of a step: what a look shows. `slot`: where it is; -1: it is one that the rank has consumed and whose memory holds another step by now.
 // `stored`: where it is on disk, and not in memory.
 struct Sight {
     Look look;
@@ -58,7 +58,7 @@ public:
 private:
     bool sees(bool in_memory, Sight* sight) const;
     bool sees_held(Sight* sight) const;
-    bool sees_had(bool in_memory, Sight* sight) const;
+    bool sees_consumed(bool in_memory, Sight* sight) const;
     bool answers_at_once() const;
     bool any_published() const;
     bool asks_again() const;
@@ -95,12 +95,14 @@ bool Question::sees_held(Sight* sight) const {
 
 // The step that the rank has opened last, under this name: what a program asks about that looks back at what it has read, to tell its size or to
 // remove it. It is shown once. Who asks again asks for the next one, as the next open does.
-bool Question::sees_had(bool in_memory, Sight* sight) const {
+bool Question::sees_consumed(bool in_memory, Sight* sight) const {
     Looked& looked = board_.looked(inport_, p_.context.rank);
-    if (looked.had.identity == 0 || looked.had_name != hash_name(inport_, match_.name) || !queue::can_produce(board_, match_.inport)) return false;
-    *sight = {looked.had, looked.had_slot, {}};
-    if (board_.slot(looked.had_slot).stamp != looked.had.identity || board_.slot(looked.had_slot).state != SlotState::published) sight->slot = -1;
-    looked.had.identity = 0;
+    if (looked.consumed.identity == 0 || looked.consumed_name != hash_name(inport_, match_.name)) return false;
+    if (!queue::can_produce(board_, match_.inport)) return false;
+    *sight = {looked.consumed, looked.consumed_slot, {}};
+    const SlotRecord& slot = board_.slot(looked.consumed_slot);
+    if (slot.stamp != looked.consumed.identity || slot.state != SlotState::published) sight->slot = -1;
+    looked.consumed.identity = 0;
     return !in_memory || sight->slot >= 0;
 }
 
@@ -108,11 +110,11 @@ bool Question::sees(bool in_memory, Sight* sight) const {
     if (sees_held(sight)) return true;
     const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
     int slot = found.slot;
-    if (slot >= 0 || queue::stays_had(board_, match_.inport, p_.context.rank, match_.name, &slot)) *sight = sight_of(board_, slot);
-    return slot >= 0 || (inport_.keys.looks == Looks::wait && !found.passed && sees_had(in_memory, sight));
+    if (slot >= 0 || queue::find_consumed(board_, match_.inport, p_.context.rank, match_.name, &slot)) *sight = sight_of(board_, slot);
+    return slot >= 0 || (inport_.keys.looks == Looks::wait && !found.passed && sees_consumed(in_memory, sight));
 }
 
-// Was a step published for the in-port?
+// True if a step was published for the in-port.
 bool Question::any_published() const {
     for (const ChannelRecord& channel : channels_of(board_, inport_))
         for (const SourceRecord& source : sources_of(board_, channel))
@@ -129,14 +131,14 @@ bool Question::answers_at_once() const {
     return false;
 }
 
-// Has the rank done nothing but ask in vain for this name for so long that it is not going to go on without?
+// True if the rank has done nothing but look for this name, without finding it, for so long that it cannot go on without it.
 bool Question::asks_again() const {
-    const Vain& vain = p_.me().vain;
-    return vain.looks > 1 && vain.files == p_.me().files && strcmp(vain.name, match_.name) == 0 &&
-           now_ns() - vain.since >= int64_t{inport_.keys.poll_end_ms} * 1'000'000;
+    const EmptyLooks& empty_looks = p_.me().empty_looks;
+    return empty_looks.looks > 1 && empty_looks.files == p_.me().files && strcmp(empty_looks.name, match_.name) == 0 &&
+           now_ns() - empty_looks.since >= int64_t{inport_.keys.poll_end_ms} * 1'000'000;
 }
 
-// Do all wait for room that could write for the in-port, or for a rank of their task that does?
+// True if all that could write for the in-port wait for room, or for a rank of their task that does.
 bool Question::writers_wait_for_room() const {
     for (const PortRecord& out : outports_of(board_, inport_)) {
         const TaskRecord& task = board_.task(out.task);
@@ -159,7 +161,7 @@ uint64_t Question::movement() const {
     return moved;
 }
 
-// Is there a living process of a waiting rank that is not known to wait? It may do what the others wait for.
+// True if a waiting rank has a living process that is not known to wait. It may do what the others wait for.
 bool Question::may_move_unseen() const {
     for (const RankRecord& rank : ranks_of(board_)) {
         const auto waits = [&](uint32_t process) {
@@ -173,7 +175,7 @@ bool Question::may_move_unseen() const {
     return false;
 }
 
-// Does all wait for each other, this look among it? Then it is the look that goes on: what it asks for is not there.
+// True if all wait for each other, this look among them. Then it is the look that goes on: what it asks for is not there.
 bool Question::closes_circle(Wait& wait, Board::Lock& lock) {
     wait.tell(lock);
     const uint64_t moved = movement();
@@ -206,8 +208,8 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     if (answer_first(p_, match_.inport, match_.name, false) != First::wait) return ENOENT;
     if (inport_.keys.looks != Looks::now) inport_.touched = 1;
     SharedAnswer shared(board_, match_.inport, p_.context.rank, match_.name);
-    // Who asks again and again is not told once more that nothing is there where all wait for it: it waits as one that opens the name, so that
-    // what has to be done for that one is done.
+    // A rank that asks again and again gets no further answer that nothing is there where all wait for it: it waits as one that opens the
+    // name, so that what has to be done for that one is done.
     const bool insists = asks_again();
     Wait wait(p_, WaitFor::data, match_.inport, match_.name, insists ? WaitKind::plain : WaitKind::gives_up);
     int64_t asked_at = now_ns();

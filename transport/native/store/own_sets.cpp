@@ -20,7 +20,7 @@
 #include "names/set_names.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "steps/creating.hpp"
 #include "steps/disk.hpp"
 #include "store/set_publication.hpp"
@@ -65,7 +65,7 @@ int find_begun(const Process& p, const Match& match, uint64_t place, SlotState s
     return found;
 }
 
-// Is a step of the port complete when there is a file of each of its names, and nobody writes any?
+// True if a step of the port is complete when there is a file of each of its names, and nobody writes any.
 bool closes(const Board& board, int outport) { return board.port(outport).keys.publish == Publish::close; }
 
 // The process has nothing of the step open any more. (With the mutex held.)
@@ -174,7 +174,7 @@ int begin(const Match& match, bool makes_folder, int* error) {
     return token.slot;
 }
 
-// Was a step of the name published, and is its memory that of another one by now?
+// True if a step of the name was published, and its memory is that of another one by now.
 bool is_gone(const Process& p, const Match& match) {
     const PortRecord& port = p.board.port(match.outport);
     for (const SourceRecord& source : sources_of(p.board, port))
@@ -185,7 +185,7 @@ bool is_gone(const Process& p, const Match& match) {
 bool is_change(Use use) { return use == Use::change || use == Use::make || use == Use::create || use == Use::remove; }
 
 // How a message calls something in a step.
-std::string told(const PortRecord& port, const Match& match, const char* rest) {
+std::string name_in_step(const PortRecord& port, const Match& match, const char* rest) {
     const std::string step = match.name;
     if (!is_list(port)) return step + "/" + rest;
     return step.substr(0, step.size() - strlen(last_components(match.name, 1))) + rest;
@@ -210,7 +210,7 @@ Leads lead_published(const Process& p, const Match& match, const char* rest, Use
     // What is missing in a folder that is gone would be taken for what was never written.
     if (*rest && !(is_list(port) && use == Use::look)) {
         Board::Lock lock(p.board);
-        fail_run(p, event::back_to_own(told(port, match, rest).c_str(), port.pattern));
+        fail_run(p, event::back_to_own(name_in_step(port, match, rest).c_str(), port.pattern));
     }
     return Leads::nowhere;
 }
@@ -248,7 +248,7 @@ std::string whole_place(const PortRecord& port, const Match& match) {
 
 void fail_for_change(const Process& p, const Match& match, const char* rest) {
     const PortRecord& port = p.board.port(match.outport >= 0 ? match.outport : match.inport);
-    const std::string what = told(port, match, rest);
+    const std::string what = name_in_step(port, match, rest);
     Board::Lock lock(p.board);
     if (match.outport < 0) {
         fail_run(p, event::changes_others(what.c_str()));
@@ -276,7 +276,7 @@ bool goes_on(const Process& p, const Place& place) {
 int note_joined(const Process& p, int outport, const Place& place) {
     Board::Lock lock(p.board);
     const SlotRecord& slot = p.board.slot(place.slot);
-    if (slot.stamp != place.stamp || slot.state != SlotState::resting) return EROFS;
+    if (slot.stamp != place.stamp || slot.state != SlotState::closed) return EROFS;
     if (!note_writer(p.board, place.slot, place.stamp, p.board.self())) return errno;
     SourceRecord& source = p.board.source(p.board.port(outport), p.context.rank);
     source.set_writer = p.board.self();
@@ -312,7 +312,7 @@ bool find_own(const Process& p, int outport, uint64_t where, Place* place) {
     forget_parents(p);
     for (const Own& one : owns) {
         const SlotRecord& slot = p.board.slot(one.slot);
-        if (one.outport != outport || !where || one.where != where || slot.stamp != one.stamp || slot.state != SlotState::resting) continue;
+        if (one.outport != outport || !where || one.where != where || slot.stamp != one.stamp || slot.state != SlotState::closed) continue;
         place->slot = one.slot;
         place->stamp = one.stamp;
         return true;
@@ -338,7 +338,7 @@ Leads lead_producer(const Match& match, const char* rest, Use use, Place* place,
             Wait wait(p, WaitFor::room, match.outport, match.name);
             while (find_begun(p, match, where, SlotState::writing) >= 0)
                 if ((*error = wait.nap(lock))) return Leads::nowhere;
-            place->slot = find_begun(p, match, where, SlotState::resting);
+            place->slot = find_begun(p, match, where, SlotState::closed);
             if (place->slot >= 0) place->stamp = p.board.slot(place->slot).stamp;
             else published = queue::find_own(p.board, match.outport, match.name, where) >= 0 || is_gone(p, match);
         }

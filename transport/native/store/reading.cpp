@@ -36,11 +36,11 @@ event::Missing why_missing(const Board& board, const PortRecord& inport, const c
 
 // The rank opens the name, and gets the step `next`, or none: it may have gone by a look that has shown it the step before that.
 void hint_at_looks(const Process& p, int inport, const char* name, const Look* next) {
-    static std::atomic<bool> told{false};
+    static std::atomic<bool> logged{false};
     const PortRecord& port = p.board.port(inport);
     const Looked& looked = p.board.looked(port, p.context.rank);
-    const bool shown = looked.had.identity == 0 && looked.had_name == hash_name(port, name);
-    if (!shown || !in_order(port) || (next && next->size == looked.had.size) || told.exchange(true)) return;
+    const bool shown = looked.consumed.identity == 0 && looked.consumed_name == hash_name(port, name);
+    if (!shown || !in_order(port) || (next && next->size == looked.consumed.size) || logged.exchange(true)) return;
     log_event(event::looked_and_opened(name, next != nullptr));
 }
 
@@ -132,7 +132,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                     hint_at_looks(p, match.inport, match.name, &next);
                     hint_at_opens(p, match.name);
                     if (found.unread) hint_at_newer(p, match.inport, found.slot);
-                    note_had(board, match.inport, p.context.rank, found.slot, match.name);
+                    note_consumed(board, match.inport, p.context.rank, found.slot, match.name);
                     queue::opened_in_part(board, match.inport, ranks);
                 }
                 WILKINS_FAULT_POINT("open.taken");
@@ -140,7 +140,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 break;
             }
             if (over && (stored = find_let_go(p, match, lock))) {
-                if (intent != Intent::look) queue::note_had_late(board, match.inport, match.name);
+                if (intent != Intent::look) queue::note_consumed_late(board, match.inport, match.name);
                 ++p.me().files;
                 board.head().moved_at = now_ns();
                 break;

@@ -12,7 +12,7 @@
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "steps/creating.hpp"
 #include "steps/disk.hpp"
 #include "steps/handles.hpp"
@@ -90,7 +90,7 @@ int remove_step(const Match& match, bool unfinished) {
     if (const int error = await_renames(p, match.outport, lock)) return error;
     bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false, unfinished);
     if (match.inport >= 0 && queue::may_read(p.board, match.inport, p.context.rank)) {
-        forget_had(p.board, match.inport, p.context.rank, match.name);
+        forget_consumed(p.board, match.inport, p.context.rank, match.name);
         const bool let_go = queue::let_go(p.board, match.inport, p.context.rank, match.name);
         if (let_go) queue::note_removed(p.board, match.inport, match.name);
         removed = let_go || removed;
@@ -110,10 +110,10 @@ int begin_again(const Match& match) {
     const uint64_t place = place_of(match);
     Board::Lock lock(p.board);
     if (const int error = await_renames(p, match.outport, lock)) return error;
-    const int resting = queue::find_resting(p.board, match.outport, match.name, place);
-    if (resting >= 0 && p.board.slot(resting).size == 0) return 0;
+    const int closed = queue::find_closed(p.board, match.outport, match.name, place);
+    if (closed >= 0 && p.board.slot(closed).size == 0) return 0;
     queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, 0);
-    if (queue::find_resting(p.board, match.outport, match.name, place) >= 0) return EAGAIN;
+    if (queue::find_closed(p.board, match.outport, match.name, place) >= 0) return EAGAIN;
     const bool there = queue::remove_own(p.board, match.outport, match.name, place, false);
     lock.release();
     uint64_t size, identity;
@@ -169,7 +169,7 @@ std::vector<std::string> move_folder(const char* from, const char* to) {
         for (const SlotRecord& slot : slots_of(p.board)) {
             const int outport = p.board.source(slot.source).port;
             if (p.board.port(outport).task != p.context.task) continue;
-            const bool closed = slot.state == SlotState::published || slot.state == SlotState::resting;
+            const bool closed = slot.state == SlotState::published || slot.state == SlotState::closed;
             if (!disk::has_files(p.board, outport)) {
                 if (!closed || slot.removed || strncmp(slot.name, from, length) != 0 || slot.name[length] != '/') continue;
                 in_memory.emplace_back(slot.stamp, slot.name);
@@ -227,17 +227,17 @@ bool rename_written(Process& p, const Match& from, const Match& to, int* error) 
     return true;
 }
 
-// Gives a file that rests another name, on disk too. False: no such file rests; else *error is 0 or an errno.
-bool rename_resting(Process& p, const Match& from, const Match& to, int* error) {
+// Gives a closed file another name, on disk too. False: there is no such file; else *error is 0 or an errno.
+bool rename_closed(Process& p, const Match& from, const Match& to, int* error) {
     const Board& board = p.board;
     const uint64_t place = place_of(from), new_place = place_of(to);
     const Folder folder = folder_of(to.name);
     note_begun(p, to.outport, to.name, folder);
     Board::Lock lock(board);
     if ((*error = await_renames(p, from.outport, lock))) return true;
-    const int index = queue::find_resting(board, from.outport, from.name, place);
+    const int index = queue::find_closed(board, from.outport, from.name, place);
     if (index < 0) return false;
-    const int replaced = queue::find_resting(board, to.outport, to.name, new_place);
+    const int replaced = queue::find_closed(board, to.outport, to.name, new_place);
     if (replaced == index) return true;
     SlotRecord& slot = board.slot(index);
     const auto take_name = [&] {
@@ -245,7 +245,7 @@ bool rename_resting(Process& p, const Match& from, const Match& to, int* error) 
         slot.place_hash = new_place;
         slot.folder = folder;
         note_cwd(board, slot);
-        if (replaced >= 0 && board.slot(replaced).state == SlotState::resting) queue::withdraw(board, replaced);
+        if (replaced >= 0 && board.slot(replaced).state == SlotState::closed) queue::withdraw(board, replaced);
     };
     if (disk::has_files(board, from.outport)) {
         const auto claim = [&](uint32_t process) {
@@ -258,7 +258,7 @@ bool rename_resting(Process& p, const Match& from, const Match& to, int* error) 
         *error = disk::rename_file(board, index, from.name, to.name);
         lock.acquire();
         // (The launcher may have said meanwhile that the program has ended.)
-        if (!*error && slot.state == SlotState::resting) take_name();
+        if (!*error && slot.state == SlotState::closed) take_name();
         WILKINS_FAULT_POINT("rename.noted");
         claim(0);
         board.ring(from.outport);
@@ -275,7 +275,7 @@ int rename_step(const Match& from, const Match& to) {
     int error = 0;
     if (from.outport >= 0 && place_of(from) == place_of(to) && from.outport == to.outport) return 0;
     if (from.outport >= 0 && rename_written(p, from, to, &error)) return error;
-    if (from.outport >= 0 && from.outport == to.outport && rename_resting(p, from, to, &error)) return error;
+    if (from.outport >= 0 && from.outport == to.outport && rename_closed(p, from, to, &error)) return error;
     StepFile* old = reread_own(from, &error);
     if (!old) return error;
     queue::Carried carried;

@@ -6,7 +6,7 @@
 #include "base/raw.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "names/set_folder.hpp"
 #include "names/set_names.hpp"
 
@@ -42,18 +42,19 @@ bool is_complete(const Board& board, const PortRecord& port, int index) {
     return later > 0 && !has_writers(board, index, slot.stamp) && !awaits_ranks(board, port, slot, later);
 }
 
-// The source's step that is to be published next, the one that was begun first; those that closes complete do not wait for each other. -1: there is none.
+// The source's step that is to be published next, the one that was begun first; those that closes complete do not wait for each other. -1:
+// there is none.
 int find_next(const Board& board, const PortRecord& port, const SourceRecord& source) {
     int found = -1;
     for (const SlotRecord& slot : slots_of(board, source)) {
-        if (slot.state != SlotState::resting || (found >= 0 && slot.stamp >= board.slot(found).stamp)) continue;
+        if (slot.state != SlotState::closed || (found >= 0 && slot.stamp >= board.slot(found).stamp)) continue;
         const int k = board.index(slot);
         if (port.keys.publish != Publish::close || is_complete(board, port, k)) found = k;
     }
     return found >= 0 && is_complete(board, port, found) ? found : -1;
 }
 
-// Has its program left anything of the step? (A folder it may have removed again.)
+// True if its program has left anything of the step. (A folder it may have removed again.)
 bool is_there(const Board& board, const PortRecord& port, int slot, uint64_t stamp) {
     RealPath folder;
     contents_of_step(board, slot, stamp, folder);
@@ -91,7 +92,7 @@ void publish_complete(const Process& p, int outport) {
             const uint64_t bytes = port.keys.on_disk ? 0 : bytes_of(board, index, stamp);
             Board::Lock lock(board);
             SlotRecord& slot = board.slot(index);
-            if (slot.state != SlotState::resting || slot.stamp != stamp || !is_complete(board, port, index)) continue;
+            if (slot.state != SlotState::closed || slot.stamp != stamp || !is_complete(board, port, index)) continue;
             slot.set_bytes = bytes;
             if (there) queue::publish(board, index);
             else queue::withdraw(board, index);

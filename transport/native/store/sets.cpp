@@ -138,7 +138,7 @@ Leads lead_reader(const Match& match, const char* rest, Use use, Place* place, i
     return Leads::nowhere;
 }
 
-// Is the process's working folder in such a folder?
+// True if the process's working folder is in such a folder.
 enum class Working { unknown, elsewhere, inside };
 std::atomic<Working> working{Working::unknown};
 
@@ -168,7 +168,7 @@ Purpose purpose_of(Use use, bool begins) {
 
 enum class Like { nothing, folder, file };
 
-// Could this component of a path be the name of a folder that is a step, or the last one that of a file of several?
+// True if this component of a path could be the name of a folder that is a step, or the last one that of a file of several.
 Like like_port(const Process& p, const char* component, bool is_last) {
     for (const PortRecord& port : ports_of(p)) {
         if (!port.keys.is_set) continue;
@@ -294,8 +294,8 @@ bool name_of_real(const char* real, char* out) {
         for (const Read& one : reads)
             if (one.file->token().slot == slot && one.file->token().stamp == stamp) name = one.whole;
     }
-    RealPath told;
-    if (name.empty() && read_name(p.board, slot, stamp, told)) name = told;
+    RealPath program_name;
+    if (name.empty() && read_name(p.board, slot, stamp, program_name)) name = program_name;
     if (*rest) name += std::string("/") + rest;
     if (name.empty() || name[0] != '/' || name.size() >= PATH_MAX) return false;
     strcpy(out, name.c_str());

@@ -1,9 +1,9 @@
 // Steps that are folders, or several files: a path into one leads to a real folder, in which nothing is imitated.
 //
 // On the board such a step is one like any other, with an arena that stays empty: it is begun when its producer makes the folder, or the first
-// of the files, rests while processes of the task write in it, and is published and handed out under the rules of its port. What is in it lies in
-// s<slot>.<stamp> below the run's folder, which is a link where the port's steps are on the disk; s<slot>.<stamp>.by has a file for each process
-// that writes there and has not turned to another step of the port yet.
+// of the files, stays closed while processes of the task write in it, and is published and handed out under the rules of its port. What is in
+// it lies in s<slot>.<stamp> below the run's folder, which is a link where the port's steps are on the disk; s<slot>.<stamp>.by has a file for
+// each process that writes there and has not turned to another step of the port yet.
 #pragma once
 
 #include <limits.h>

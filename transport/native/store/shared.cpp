@@ -1,6 +1,6 @@
 // One step for several opens: by another library of the process, or from inside a step that it has open.
 //
-// A name that is rewritten means the next step at each open. Not so for a library that has not had the present one: it gets that. Nor
+// A name that is rewritten means the next step at each open. Not so for a library that has not consumed the present one: it gets that. Nor
 // for an open that a library makes by itself, as it follows a link out of a step, or reads a virtual dataset of it: that leads to the
 // step of the other file that belongs to this one.
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Last {
     uint64_t name;  // hash of the name, or of none where each name of the in-port means the next step
     int slot;
     uint64_t stamp;
-    std::vector<const void*> had;  // libraries that have
+    std::vector<const void*> consumed;  // libraries that have
     StepFile* kept;                // so that it stays for the others; nullptr where there are none
 };
 
@@ -56,16 +56,16 @@ void note_library(const void* library) {
     if (std::find(libraries.begin(), libraries.end(), library) == libraries.end()) libraries.push_back(library);
 }
 
-// Does the name mean the step that was opened last, to a library that has not had it?
+// Returns the step that was opened last if the name means it to a library that has not consumed it.
 StepFile* open_last(const Match& match, const void* library, bool counts) {
     int slot;
     uint64_t stamp;
     {
         std::lock_guard<std::mutex> guard(mutex);
         const auto last = find_last(match.inport, name_of(match.inport, match.name));
-        if (last == lasts.end() || std::find(last->had.begin(), last->had.end(), library) != last->had.end()) return nullptr;
+        if (last == lasts.end() || std::find(last->consumed.begin(), last->consumed.end(), library) != last->consumed.end()) return nullptr;
         if (counts) {
-            last->had.push_back(library);
+            last->consumed.push_back(library);
             note_library(library);
         }
         slot = last->slot;
@@ -100,7 +100,7 @@ void note_last(const Match& match, const StepFile& file, const Library* library)
         Last last = {match.inport, name, state.slot, state.identity, {}, nullptr};
         if (library) note_library(library->identity);
         keeps = library && name == 0 && (library->among_several || libraries.size() > 1);
-        if (library) last.had.push_back(library->identity);
+        if (library) last.consumed.push_back(library->identity);
         const auto before = find_last(match.inport, name);
         if (before != lasts.end() && before->slot == last.slot && before->stamp == last.stamp) return;
         if (before != lasts.end() || lasts.size() == kMostLasts) {
@@ -143,7 +143,7 @@ StepFile* open_to_look(const Match& match, const Library& library, int* error) {
 bool look_at_last(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
     std::lock_guard<std::mutex> guard(mutex);
     const auto last = find_last(match.inport, name_of(match.inport, match.name));
-    if (last == lasts.end() || !last->kept || last->had.size() >= libraries.size()) return false;
+    if (last == lasts.end() || !last->kept || last->consumed.size() >= libraries.size()) return false;
     *size = last->kept->eof();
     *identity = last->stamp;
     *published_ns = process().board.slot(last->slot).published_ns;
@@ -194,7 +194,7 @@ Around find_around(const Board& board, int index, int reader, const char* name, 
     return found;
 }
 
-// The rank has had the step, and what it would have been given before it.
+// The rank has consumed the step, and what it would have been given before it.
 void take_up_to(const Board& board, int index, int reader, const char* name, int slot, int link) {
     const uint64_t published = board.slot(slot).published_stamp;
     if (!in_order(board.port(index))) {

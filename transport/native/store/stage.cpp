@@ -18,7 +18,7 @@
 #include "names/places.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 #include "steps/creating.hpp"
 #include "steps/open_files.hpp"
 #include "store/before_open.hpp"
@@ -30,7 +30,7 @@ namespace wilkins::stage {
 
 namespace {
 
-// Stamps of copies, and the thread that has had each last.
+// Stamps of copies, and the thread that used each last.
 class Copies {
 public:
     void add(uint64_t stamp) {
@@ -38,7 +38,7 @@ public:
         const auto found = find(stamp);
         if (found != copies_.end()) found->thread = pthread_self();
         else copies_.push_back({stamp, pthread_self()});
-        // (Others may have passed the oldest on: no more rest at once than there are slots.)
+        // (Others may have passed the oldest on: no more are closed at once than there are slots.)
         if (copies_.size() > static_cast<size_t>(process().board.head().slots)) copies_.erase(copies_.begin());
     }
     bool has(uint64_t stamp, bool* others = nullptr) {
@@ -71,7 +71,7 @@ private:
     std::vector<Copy> copies_;
 };
 
-// (Never destroyed: what a rank has had is passed on when all else of its process is over.)
+// (Never destroyed: a rank's copies are passed on when all else of its process is over.)
 Copies& unopened = *new Copies;  // that this process has made, and not opened yet
 Copies& used = *new Copies;      // that it has found, and not passed on
 
@@ -85,7 +85,7 @@ void after_fork() {
 }
 __attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
 
-// Is it one that this thread, or nobody else here, has had last?
+// True if this thread, or nobody else here, used it last.
 bool is_done(const SlotRecord& slot) {
     bool others = false;
     if (unopened.has(slot.stamp)) return false;
@@ -93,7 +93,7 @@ bool is_done(const SlotRecord& slot) {
     return slot.writer_process == process().board.joined();
 }
 
-// As its threads are over: is it one that any of them has had?
+// Once the threads have ended: true if any of them used it.
 bool is_left(const SlotRecord& slot) {
     if (unopened.has(slot.stamp)) return false;
     return used.has(slot.stamp) || slot.writer_process == process().board.joined();
@@ -101,8 +101,8 @@ bool is_left(const SlotRecord& slot) {
 
 // The slot of the file of this name that the task has, and that is no step yet; -1: none. Call with the lock held.
 int find_unfinished(const Process& p, const Match& match) {
-    const int resting = queue::find_resting(p.board, match.outport, match.name, match.place);
-    return resting >= 0 ? resting : queue::find_written(p.board, match.outport, match.place);
+    const int closed = queue::find_closed(p.board, match.outport, match.name, match.place);
+    return closed >= 0 ? closed : queue::find_written(p.board, match.outport, match.place);
 }
 
 // Is this file what the program means by the name, which is that of one step after the other? So if it has not opened it yet, or opens each more
@@ -113,16 +113,16 @@ bool is_meant(const Process& p, const Match& match, int own) {
     return found.slot >= 0 && !found.unread;
 }
 
-// Is there a step of the name that no rank has had?
+// True if there is a step of the name that no rank has consumed.
 bool is_next(const Process& p, const Match& match) {
     const queue::Found found = queue::find(p.board, match.inport, p.context.rank, match.name);
     if (found.slot < 0 || !found.unread) return false;
     const ChannelRecord& channel = p.board.channel(p.board.link(p.board.port(match.inport), found.link));
     const SlotRecord& slot = p.board.slot(found.slot);
-    return !queue::is_had(p.board, channel, p.board.source(slot.source).rank, slot);
+    return !queue::is_consumed(p.board, channel, p.board.source(slot.source).rank, slot);
 }
 
-// Has the task a file of the name that the program means? Call with the lock held.
+// True if the task has a file of the name that the program means. Call with the lock held.
 bool has_own(const Process& p, const Match& match, Purpose purpose) {
     const bool opens = purpose == Purpose::read || purpose == Purpose::update;
     const bool fixed = in_order(p.board.port(match.inport));
@@ -134,7 +134,7 @@ bool has_own(const Process& p, const Match& match, Purpose purpose) {
     return true;
 }
 
-// Has it been passed on? It is too late then to change it.
+// True if it has been passed on. It is too late then to change it.
 bool is_passed_on(const Process& p, const Match& match) {
     const PortRecord& out = p.board.port(match.outport);
     if (in_order(p.board.port(match.inport)) || find_unfinished(p, match) >= 0 || is_next(p, match)) return false;
@@ -143,14 +143,14 @@ bool is_passed_on(const Process& p, const Match& match) {
     return false;
 }
 
-// Does the program open a name that means the next step each time, and has not closed the last one? To HDF5 that is one file.
+// True if each open of the name means the next step, and the program has not closed the last one. To HDF5 that is one file.
 bool is_still_open(const Process& p, const Match& match) {
     if (!in_order(p.board.port(match.inport))) return false;
     const int written = queue::find_written(p.board, match.outport, match.place);
     return written >= 0 && p.board.slot(written).writer_process == p.board.joined();
 }
 
-// Copies a step into a file of the out-port, which then rests. Returns 0 or an errno.
+// Copies a step into a file of the out-port, which is then a closed one. Returns 0 or an errno.
 int copy(Process& p, StepFile* from, const Match& match) {
     int error = 0;
     StepFile* const to = begin_step(match, p.board.port(match.outport).first_source + p.context.rank, match.place, Role::lead, &error);
@@ -169,7 +169,7 @@ int copy(Process& p, StepFile* from, const Match& match) {
 }
 
 // Waits until an open of the name would get an answer, and for room to copy it to, or until another process of the task has made the copy.
-// Is there a step?
+// True if there is a step.
 bool await(Process& p, const Match& in, const Match& match, Purpose purpose) {
     Board::Lock lock(p.board);
     {
@@ -218,7 +218,7 @@ bool bring(Process& p, const Match& match, Purpose purpose) {
     if (!from) return false;
     if (from->state->slot >= 0 && !in_order(p.board.port(match.inport))) {
         Board::Lock lock(p.board);
-        queue::share_had(p.board, match.inport, from->state->slot);
+        queue::share_consumed(p.board, match.inport, from->state->slot);
     }
     error = copy(p, from, out);
     close_step(from);

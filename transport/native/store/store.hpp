@@ -17,7 +17,7 @@
 
 namespace wilkins {
 
-// Is the name a port's here and now (see find_match)? Of a name that a stage passes on, this decides which of its two ports it is.
+// True if the name is a port's here and now (see find_match). Of a name that a stage passes on, this decides which of its two ports it is.
 bool match_name(const char* name, Match* match, Purpose purpose = Purpose::ask);
 
 // Opens a step for the given intent. On failure returns nullptr and sets *error. Waits for room (producers) and for data
@@ -41,16 +41,16 @@ StepFile* open_look(const Match& match, int* error);
 // For calls that ask what is there now: is there an unread or still held step of this name, and how long is it? Never waits.
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns);
 
-// Have ranks of the task on other hosts written a file of this name of its own?
+// True if ranks of the task on other hosts have written a file of this name of its own.
 bool find_elsewhere(const Match& match, Look* look);
 
-// Are this producer's files on disk too? Then its own looks at them are looks at the disk.
+// True if this producer's files are on disk too. Then its own looks at them are looks at the disk.
 bool on_disk(const Match& match);
 
-// Are the steps of a name that the task reads files on the disk, and nothing else?
+// True if the steps of a name that the task reads are files on the disk, and nothing else.
 bool is_file(const Match& match);
 
-// Does the file of the disk go when a program removes this name? A consumer removes what it has read, never an archive, and
+// True if the file of the disk goes when a program removes this name. A consumer removes what it has read, never an archive, and
 // never the file of a later step.
 bool may_remove_file(const Match& match);
 
@@ -89,7 +89,7 @@ enum class Content {
 
 Content content_of(const Listed& listed);
 
-// Do in-ports of the task name folders in it by wildcards, such as `step*/data.h5`?
+// True if in-ports of the task name folders in it by wildcards, such as `step*/data.h5`.
 bool leads_to_steps(const Listed& listed);
 
 // Waits until a first step, or with `listing: end` the end, of the in-ports that hold in the folder is there, unless the program has to be
@@ -108,7 +108,7 @@ struct ListedStep {
 // written there itself and not removed. `by_program`: this listing tells the program what there is to read.
 std::vector<ListedStep> list_steps(const Listed& listed, bool by_program);
 
-// What there is to tell a program that waits for files in this folder: the steps that its rank may read there and has not had, in the order of
+// What there is to tell a program that waits for files in this folder: the steps that its rank may read there and has not consumed, in the order of
 // publication; of which in-port, whose bell rings for the next, or several. `found_nothing`: the program still waits, after the last ones.
 struct News {
     std::vector<ListedStep> steps;
@@ -119,7 +119,7 @@ struct News {
 
 News list_unread(const Listed& listed, bool found_nothing);
 
-// Is the disk's file of a matching name in this folder not what an open would lead to? `stored_as`: the number that stat tells of one that holds
+// True if an open would not lead to the disk's file of a matching name in this folder. `stored_as`: the number that stat tells of one that holds
 // a step which memory has let go of; else 0.
 bool is_covered(const Listed& listed, const Match& match, uint64_t* stored_as);
 
@@ -135,7 +135,7 @@ int remove_step(const Match& match, bool unfinished = true);
 int delete_file(const Match& match);
 
 // A producer cuts a file of its own to nothing, to begin it again. What was complete is published and stays so, and the name is that of an
-// empty file. Returns 0, ENOENT, EINTR as a wait does, or EAGAIN for a file that rests: it is to be written on.
+// empty file. Returns 0, ENOENT, EINTR as a wait does, or EAGAIN for a closed file, which is to be written on.
 int begin_again(const Match& match);
 
 // Renames a step this task is about to publish or has published: `from` is published under the name `to`. Returns 0 or an errno.

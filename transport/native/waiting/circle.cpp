@@ -69,7 +69,7 @@ bool has_memory(const Board& board, const SourceRecord& source) {
     return statvfs(board.folder(), &fs) == 0 && largest <= static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 2;
 }
 
-// Does steps' number alone fill the channel, and may it hold more?
+// True if the number of steps alone fills the channel, and it may hold more.
 bool may_grow(const Board& board, const Full& full) {
     const ChannelRecord& channel = board.channel(full.channel);
     return full.by_count && channel.queue + channel.stretched < board.port(channel.inport).keys.reorder;
@@ -87,7 +87,7 @@ int find_stretch(const Board& board, const std::vector<Full>& channels) {
     return best;
 }
 
-// An in-port of which ranks have steps in common; without that, each would have left to others what these have had. -1: none.
+// An in-port of which ranks have steps in common; without that, each would leave to others what these have consumed. -1: none.
 int find_common(const Board& board, const std::vector<Full>& channels) {
     for (const Full& full : channels) {
         const PortRecord& inport = board.port(board.channel(full.channel).inport);
@@ -96,7 +96,7 @@ int find_common(const Board& board, const std::vector<Full>& channels) {
     return -1;
 }
 
-// Does a rank of the task wait for a step that may come? A name that is unlike all that were published is rather a mistake: not for that are
+// True if a rank of the task waits for a step that may come. A name that is unlike all that were published is rather a mistake: not for that are
 // steps let go.
 bool waits_for_data(const Board& board, const std::vector<int>& circle, int task) {
     return std::any_of(circle.begin(), circle.end(), [&](int r) {
@@ -107,11 +107,11 @@ bool waits_for_data(const Board& board, const std::vector<int>& circle, int task
     });
 }
 
-// The step to let go: the oldest that a rank is waiting past, without any of its task having had it; else one that some have had.
+// The step to let go: the oldest that a rank is waiting past, and that none of its task has consumed; else one that some have consumed.
 struct Loss {
     int channel = -1;
     int slot = -1;
-    bool had = false;
+    bool consumed = false;
     int waits = -1;  // the rank that waits for another one,
     const WaitRecord* wait = nullptr;  // so
 };
@@ -129,13 +129,13 @@ Loss find_loss(const Board& board, const std::vector<Full>& channels, const std:
         for (int s = first; s <= last; ++s)
             for (const SlotRecord& slot : steps_of(board, channel, board.source(outport, s))) {
                 if (queue::is_held_in(board, inport.task, board.index(slot))) continue;  // it is read, or going to be
-                const bool had = queue::is_had(board, channel, s, slot);
-                bool done = had;
+                const bool consumed = queue::is_consumed(board, channel, s, slot);
+                bool done = consumed;
                 for (int r = 0; r < channel.readers && done; ++r) done = queue::is_past(board, channel, s, r, slot);
                 if (done) continue;
-                const bool better = found.slot < 0 || (found.had && !had) ||
-                                    (found.had == had && slot.published_stamp < board.slot(found.slot).published_stamp);
-                if (better) found = {full.channel, board.index(slot), had, -1, nullptr};
+                const bool better = found.slot < 0 || (found.consumed && !consumed) ||
+                                    (found.consumed == consumed && slot.published_stamp < board.slot(found.slot).published_stamp);
+                if (better) found = {full.channel, board.index(slot), consumed, -1, nullptr};
             }
     }
     if (found.slot < 0) return found;
@@ -151,9 +151,9 @@ void let_go(const Board& board, const Loss& loss) {
     const SlotRecord& slot = board.slot(loss.slot);
     const RankRecord& rank = board.rank(loss.waits);
     const int s = board.source(slot.source).rank;
-    if (loss.had) {
+    if (loss.consumed) {
         for (int r = 0; r < channel.readers; ++r)
-            if (!queue::is_done(board, channel, s, r, slot)) board.had(slot, channel, r) = kLeft;
+            if (!queue::is_done(board, channel, s, r, slot)) board.consumed(slot, channel, r) = kLeft;
     } else {
         queue::note_given_up(board, channel, slot);
         board.on(slot, channel.place) = 0;
@@ -162,14 +162,14 @@ void let_go(const Board& board, const Loss& loss) {
     ++channel.let_go;
     trace::note(board, "drop", inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence), static_cast<int64_t>(slot.size.load()));
     log_event_for(board, inport.task, rank.rank,
-                  event::let_go(slot.name, slot.sequence, loss.had, loss.wait->name, inport.pattern, channel.queue + channel.stretched));
+                  event::let_go(slot.name, slot.sequence, loss.consumed, loss.wait->name, inport.pattern, channel.queue + channel.stretched));
     board.ring(channel.outport);
     board.ring(channel.inport);
 }
 
 // Of a circle in which no queue can grow: what ends it.
 struct Relief {
-    int idle = -1;    // rank with files that rest, with which nobody goes on
+    int idle = -1;    // rank with closed files, with which nobody goes on
     int again = -1;   // rank that opens a name again,
     const WaitRecord* wait = nullptr;  // this one
     int common = -1;  // in-port
@@ -182,7 +182,7 @@ bool is_waiting(const Board& board, const RankRecord& rank) {
                        [&](const WaitRecord& wait) { return wait.what != WaitFor::nothing && !board.is_over(wait.process); });
 }
 
-// A rank with files that rest, since they are empty, or a process of a stage has left them: its readers may wait for those, and they are not
+// A rank with closed files that are empty, or that a process of a stage has left: its readers may wait for those, and they are not
 // written before this circle ends. -1: none.
 int find_idle(const Board& board, const std::vector<int>& circle) {
     const auto found = std::find_if(circle.begin(), circle.end(), [&](int r) {
@@ -192,7 +192,7 @@ int find_idle(const Board& board, const std::vector<int>& circle) {
     return found == circle.end() ? -1 : *found;
 }
 
-// A rank that waits to open a name again of which it has had a step, since the source may write another one: it does not before this circle
+// A rank that waits to open a name again of which it has consumed a step, since the source may write another one: it does not before this circle
 // ends, for it waits for room elsewhere. -1: none.
 int find_again(const Board& board, const std::vector<int>& circle, const WaitRecord** found) {
     for (const int r : circle) {
@@ -257,7 +257,7 @@ void relieve(const Board& board, const Relief& relief, const std::vector<int>& c
         for (const ChannelRecord& channel : channels_of(board, inport)) board.ring(channel.outport);
         return;
     }
-    // First whoever looks is told that nothing is there.
+    // First the looks get the answer that nothing is there.
     const bool looks = std::any_of(circle.begin(), circle.end(), [&](int r) {
         bool looks = false;
         each_wait(board.rank(r), [&](const WaitRecord& wait) { looks = looks || wait.kind == WaitKind::gives_up || wait.kind == WaitKind::polls; });
@@ -296,11 +296,12 @@ private:
     WaitRecord& wait_;
 };
 
-// With all ranks that list in vain, of which none need be at it just now: what they may do else is not held up by a longer queue.
+// With all ranks whose listings show nothing new, of which none need be at it just now: what else they may do is not held up by a longer queue.
 bool stretch_for_polls(const Board& board) {
     std::list<AsIfWaiting> polls;
     for (RankRecord& rank : ranks_of(board))
-        if (!is_waiting(board, rank) && lists_nothing_new(rank) && !in_order(board.port(rank.vain.port))) polls.emplace_back(board, board.index(rank), rank.vain.port);
+        if (!is_waiting(board, rank) && lists_nothing_new(rank) && !in_order(board.port(rank.empty_looks.port)))
+            polls.emplace_back(board, board.index(rank), rank.empty_looks.port);
     return stretch(board, Waits::threads);
 }
 
@@ -310,7 +311,7 @@ bool stretch_any(const Board& board, int64_t now, bool by_poll) {
 }
 
 void relieve_all(const Board& board, int rank) {
-    if (Waiting(board, Waits::threads).hopeless(rank)) note_resting(board, rank);
+    if (Waiting(board, Waits::threads).hopeless(rank)) note_asleep(board, rank);
     Waiting waiting(board, Waits::known);
     for (const std::vector<int>& circle : waiting.circles())
         if (const Relief relief = find_relief(board, waiting, circle); relief.is_there()) relieve(board, relief, circle);
@@ -393,8 +394,8 @@ queue::Viewed find_viewed(const Board& board, const std::vector<Full>& channels)
 
 Lasting find_lasting(const Board& board) {
     Waiting waiting(board, Waits::known, false);
-    Lasting found = {waiting.told(), {}};
-    if (found.told.empty() || find_stretch(board, waiting) >= 0) return {};
+    Lasting found = {waiting.description(), {}};
+    if (found.description.empty() || find_stretch(board, waiting) >= 0) return {};
     for (const std::vector<int>& circle : waiting.circles()) {
         if (find_relief(board, waiting, circle).is_there()) return {};
         if (found.viewed.steps == 0) found.viewed = find_viewed(board, full_channels(board, waiting, circle));
@@ -405,8 +406,8 @@ Lasting find_lasting(const Board& board) {
 std::string find_doubtful(const Board& board) {
     if (!is_quiet(board)) return "";
     Waiting waiting(board, Waits::tasks, false);
-    const std::string told = waiting.told();
-    if (told.empty() || find_stretch(board, waiting) >= 0) return "";
+    const std::string waits = waiting.description();
+    if (waits.empty() || find_stretch(board, waiting) >= 0) return "";
     std::string text;
     for (const RankRecord& rank : ranks_of(board)) {
         const int r = board.index(rank);
@@ -416,7 +417,7 @@ std::string find_doubtful(const Board& board) {
         if (who.empty()) continue;
         text += (text.empty() ? "" : "; ") + who + " (task '" + board.task(rank.task).name + "' rank " + std::to_string(rank.rank) + ") is not known to wait";
     }
-    return text.empty() ? "" : told + "; " + text;
+    return text.empty() ? "" : waits + "; " + text;
 }
 
 }  // namespace wilkins

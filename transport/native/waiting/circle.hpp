@@ -11,11 +11,11 @@ namespace wilkins {
 
 inline constexpr int64_t kOldNs = 1'000'000'000;
 
-// Would a longer queue, for which there is memory, or the end of a common order help one of these? Call with the lock held, as all of these.
+// True if a longer queue, for which there is memory, or the end of a common order would help one of these. Call with the lock held, as all of these.
 bool may_stretch(const Board& board, Waiting& waiting);
 
 // Looks whether there is a circle, unless that is known, and ends it: a queue grows by a step, as far as its in-port's `reorder` goes and memory
-// is there; beyond that, of in-ports whose names mean steps, the oldest one that no rank has had is let go.
+// is there; beyond that, of in-ports whose names mean steps, the oldest one that no rank has consumed is let go.
 //
 // Growing costs memory and no step, so for that it is enough that of each rank one thread waits, or, after kOldNs, of each task one rank. For the
 // rest all threads must be known to wait, and all ranks. `rank`: the one that looks, of this process.
@@ -33,7 +33,7 @@ bool end_wait(const Board& board);
 
 // Ranks that wait for each other for ever.
 struct Lasting {
-    std::string told;      // a description of them, or "": there are none, or those that wait are going to end it
+    std::string description; // a description of them, or "": there are none, or those that wait are going to end it
     queue::Viewed viewed;  // steps that programs can see, for want of whose memory a queue cannot grow
 };
 Lasting find_lasting(const Board& board);

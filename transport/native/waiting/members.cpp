@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/fault.hpp"
-#include "waiting/rest.hpp"
+#include "waiting/thread_state.hpp"
 #include "waiting/starters.hpp"
 
 namespace wilkins {
@@ -32,12 +32,12 @@ int32_t this_thread(uint32_t process) {
 bool is_own(const Member& member, uint32_t process, int32_t thread) { return member.process == process && member.thread == thread; }
 
 // What can be known of the thread from outside of its process.
-Rest rest_of_member(const Board& board, const Member& member) {
-    return member.pid_namespace == board.pid_namespace() ? rest_of(member.pid, member.thread) : Rest::moves;
+ThreadState state_of_member(const Board& board, const Member& member) {
+    return member.pid_namespace == board.pid_namespace() ? state_of(member.pid, member.thread) : ThreadState::running;
 }
 
 bool is_over(const Board& board, const Member& member) {
-    return board.is_over(member.process) || rest_of_member(board, member) == Rest::over;
+    return board.is_over(member.process) || state_of_member(board, member) == ThreadState::ended;
 }
 
 Member* find_own(RankRecord& rank, uint32_t process, int32_t thread) {
@@ -71,7 +71,7 @@ bool is_among(const RankRecord& rank, const Member& member) {
     return rank.among.load(std::memory_order_relaxed) == member.process && rank.among_thread.load(std::memory_order_relaxed) == member.thread;
 }
 
-// Is it known what a living thread of the rank does, if it uses ports?
+// True if it is known what the rank's living threads do that use ports.
 bool is_member(const Board& board, const RankRecord& rank, int pid, int thread) {
     return std::any_of(std::begin(rank.members), std::end(rank.members), [&](const Member& member) {
         return member.process && member.pid == pid && member.thread == thread && !board.is_over(member.process);
@@ -118,9 +118,9 @@ Unsure find_unsure(const Board& board, int index) {
         const bool over = board.is_over(member.process);
         if (!over && member.one_of_several) several.push_back(&member);
         if (!over && (member.does != Doing::moves || (is_among(rank, member) && is_among_ranks(board, index, kAmongNs)))) continue;
-        const Rest rest = over ? Rest::over : rest_of_member(board, member);
-        if (rest == Rest::over) ended.push_back(&member);
-        else if (!quiet || rest == Rest::moves) return {member.pid, member.thread};
+        const ThreadState state = over ? ThreadState::ended : state_of_member(board, member);
+        if (state == ThreadState::ended) ended.push_back(&member);
+        else if (!quiet || state == ThreadState::running) return {member.pid, member.thread};
     }
     for (const Member* const member : ended)
         if (const int pid = find_successor(board, rank, *member, false)) return {pid, 0};
@@ -166,7 +166,7 @@ void note_member(const Board& board, int index, bool waits) {
     if (waits) return;
     // It may wake others of its process.
     for (Member& member : rank.members)
-        if (member.process == process && member.does == Doing::rests) member.does = Doing::moves;
+        if (member.process == process && member.does == Doing::sleeps) member.does = Doing::moves;
 }
 
 WaitRecord* find_wait_place(const Board& board, int rank) {
@@ -236,7 +236,7 @@ std::string unsure_thread(const Board& board, int rank) {
     return (found.thread ? "thread " + std::to_string(found.thread) + " of " : "") + "process " + std::to_string(found.pid);
 }
 
-void note_resting(const Board& board, int index) {
+void note_asleep(const Board& board, int index) {
     RankRecord& rank = board.rank(index);
     const uint32_t process = board.self();
     std::vector<int> waiting;  // in the layer
@@ -246,10 +246,10 @@ void note_resting(const Board& board, int index) {
         if (member.does == Doing::waits) waiting.push_back(member.thread);
         others = others || member.does == Doing::moves;
     }
-    if (!others || !all_rest(waiting)) return;
+    if (!others || !all_asleep(waiting)) return;
     ++board.head().moves;
     for (Member& member : rank.members)
-        if (member.process == process && member.does == Doing::moves) member.does = Doing::rests;
+        if (member.process == process && member.does == Doing::moves) member.does = Doing::sleeps;
 }
 
 }  // namespace wilkins

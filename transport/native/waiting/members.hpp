@@ -8,7 +8,7 @@ namespace wilkins {
 inline constexpr int64_t kUnsureNs = 10'000'000'000;  // without a movement for so long, what the kernel says of a thread's sleep counts
 inline constexpr int64_t kAmongNs = 2'000'000'000;    // no call of MPI's takes so long that is not going to wait for others
 
-// Has nothing moved for kUnsureNs?
+// True if nothing has moved for kUnsureNs.
 bool is_quiet(const Board& board);
 
 // The calling thread, which uses the rank's ports, is noted; `waits`: it is going to, or not any more.
@@ -24,20 +24,20 @@ void note_gone(const Board& board, int rank, bool began);
 void enter_among(const Board& board, RankRecord& rank);
 void leave_among(const Board& board, RankRecord& rank);
 
-// Is a process of the rank in such a call, for so long?
+// True if a process of the rank has been in such a call for so long.
 bool is_among_ranks(const Board& board, int rank, int64_t least_ns);
 
-// Is the rank's program over, or in MPI_Finalize, while its task goes on?
+// True if the rank's program is over, or in MPI_Finalize, while its task goes on.
 bool leaves(const Board& board, int rank);
 
-// Of a rank: is one of its threads not known to wait? That is known of those that wait in the layer, or in a call of MPI's, or that rest;
+// True if one of the rank's threads is not known to wait. Known are those that wait in the layer, or in a call of MPI's, or that sleep;
 // and where nothing has moved for kUnsureNs, of those that sleep in the kernel until somebody wakes them.
 bool is_unsure(const Board& board, int rank);
 
 // The first such thread, in words, or "".
 std::string unsure_thread(const Board& board, int rank);
 
-// Finds out whether those of this process's threads rest that are not known to wait.
-void note_resting(const Board& board, int rank);
+// Notes that those threads of this process sleep that are not known to wait, if they do.
+void note_asleep(const Board& board, int rank);
 
 }  // namespace wilkins

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/proc_text.hpp"
-#include "waiting/rest.hpp"
+#include "waiting/thread_state.hpp"
 
 namespace wilkins {
 
@@ -81,7 +81,7 @@ int look_below(int pid, bool top, bool quiet, Ages ages, const IsKnown& is_known
         asleep->emplace_back(pid, thread, switches(pid, thread));
         const Sleep sleep = sleep_of(pid, thread);
         const bool sleeps = sleep == Sleep::pipe ? !top || !started.empty() : sleep != Sleep::none;
-        if (!sleeps && !(quiet && rest_of(pid, thread) != Rest::moves)) return pid;
+        if (!sleeps && !(quiet && state_of(pid, thread) != ThreadState::running)) return pid;
     }
     for (const int child : started)
         if (const int mover = look_below(child, false, quiet, ages, is_known, asleep)) return mover;

@@ -10,7 +10,7 @@ namespace wilkins {
 // The processes that have led to this one since its rank was started: its parent first, then that one's; 0 where there is none.
 void find_starters(int32_t (&starters)[kStarters]);
 
-// Has the process ended? Its parent may not have noticed.
+// True if the process has ended. Its parent may not have noticed.
 bool is_gone(int pid);
 
 // Of whose threads it is asked: of all, or of those that were started just now, which may be about to use a port for the first time.

@@ -35,7 +35,7 @@ bool Waiting::waits(int rank) {
     return found;
 }
 
-// Is it taken to wait for others of its task? One of them has to wait, or nothing would be known of what all of them do.
+// True if it is taken to wait for others of its task. One of them has to wait, or nothing would be known of what all of them do.
 bool Waiting::is_among(int rank) const {
     if (ended(rank) || leaves(rank)) return false;
     const RankRecord& record = board_.rank(rank);
@@ -72,7 +72,7 @@ int Waiting::awaited(int rank) const {
     return board_.task(record.task).awaits - 1;
 }
 
-// Has the task of the rank yet to be started, when others have ended? Which, the launcher knows; if none of all that run can, it never is.
+// True if the task of the rank is yet to be started, when others have ended. The launcher knows which; if nothing that runs can end, it never is.
 bool Waiting::follows(int rank) const {
     const TaskRecord& task = board_.task(board_.rank(rank).task);
     return task.follows && task.state == TaskState::pending;
@@ -167,7 +167,7 @@ bool is_kept_for_others(const Board& board) {
     return false;
 }
 
-// Has a producer of the in-port left a file to other processes, which write it, or from which the launcher takes it when they long have not?
+// True if a producer of the in-port has left a file to processes that still write it, or from which the launcher will take it.
 bool is_left_to_others(const Board& board, int inport) {
     if (!board.head().leaves.load()) return false;
     for (const SlotRecord& slot : slots_of(board)) {
@@ -211,16 +211,16 @@ void Waiting::wake_all_that_can() {
     while (!woken_.empty()) {
         const int rank = woken_.back();
         woken_.pop_back();
-        for (auto* told : {&of_rank_[static_cast<size_t>(rank)], &of_task_[static_cast<size_t>(board_.rank(rank).task)]}) {
+        for (auto* waiters : {&of_rank_[static_cast<size_t>(rank)], &of_task_[static_cast<size_t>(board_.rank(rank).task)]}) {
             std::vector<size_t> left;  // those that also need others
-            for (const size_t w : *told) {
+            for (const size_t w : *waiters) {
                 Wait& wait = waits_[w];
                 --wait.unmoved;
                 if (wait.ended) continue;
                 if (!wait.needs_all || wait.unmoved == 0) wake(w);
                 else left.push_back(w);
             }
-            told->swap(left);
+            waiters->swap(left);
         }
     }
 }
@@ -229,7 +229,7 @@ bool Waiting::any() const {
     return std::any_of(hopeless_.begin(), hopeless_.end(), [](char hopeless) { return hopeless != 0; });
 }
 
-std::string Waiting::told() const {
+std::string Waiting::description() const {
     std::string text;
     auto who = [&](int index) {
         return "task '" + std::string(board_.task(board_.rank(index).task).name) + "' rank " + std::to_string(board_.rank(index).rank);
@@ -311,7 +311,7 @@ std::vector<std::vector<int>> Waiting::circles() const {
     return found;
 }
 
-std::string find_stuck(const Board& board) { return Waiting(board, Waits::threads, false).told(); }
+std::string find_stuck(const Board& board) { return Waiting(board, Waits::threads, false).description(); }
 
 bool is_stuck(const Board& board, int rank) {
     bool found_nothing = false;

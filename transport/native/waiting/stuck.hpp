@@ -24,14 +24,14 @@ public:
     // move, and what programs can see comes free by nothing else.
     explicit Waiting(const Board& board, Waits waits = Waits::threads, bool yielding = true, bool views_last = false);
 
-    // Can the rank, which waits, be woken by none but others of that kind?
+    // True if none but others of that kind can wake the rank, which waits.
     bool hopeless(int rank) const { return hopeless_[static_cast<size_t>(rank)] != 0; }
 
-    // Is there such a rank?
+    // True if there is such a rank.
     bool any() const;
 
     // A description of all such ranks, or "".
-    std::string told() const;
+    std::string description() const;
 
     // Of hopeless ranks, the sets of which each waits for each other, over others of the set, and for none outside. The other hopeless ranks
     // hang on such sets.
@@ -92,7 +92,7 @@ private:
 // A description of ranks that wait for each other and cannot go on, or "". A look among them goes on by itself. Call with the lock held.
 std::string find_stuck(const Board& board);
 
-// Is the rank, which waits, one of them, and stays so unless steps are let go? Call with the lock held.
+// True if the rank, which waits, is one of them, and stays so unless steps are let go. Call with the lock held.
 bool is_stuck(const Board& board, int rank_index);
 
 }  // namespace wilkins

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "queue/parts.hpp"
-#include "queue/resting.hpp"
+#include "queue/closed.hpp"
 
 namespace wilkins {
 
@@ -51,7 +51,7 @@ const std::vector<char>& Survey::opened(int inport) {
 }
 
 // As the function of that name for a rank of the channel's task.
-bool Survey::stands_by(int index, int reader) {
+bool Survey::is_idle(int index, int reader) {
     const ChannelRecord& channel = board_.channel(index);
     return channel.in_part && !opened(channel.inport)[static_cast<size_t>(reader)];
 }
@@ -61,7 +61,7 @@ uint64_t Survey::queued(int index) {
     if (!queue::alive(board_, channel)) return 0;
     uint64_t found = 0;
     for (const SourceRecord& source : sources_of(board_, channel))
-        found += static_cast<uint64_t>(queue::count_queued(board_, channel, source.rank, [&](int reader) { return stands_by(index, reader); }).waiting);
+        found += static_cast<uint64_t>(queue::count_queued(board_, channel, source.rank, [&](int reader) { return is_idle(index, reader); }).waiting);
     return found;
 }
 
@@ -71,9 +71,9 @@ std::string Survey::next(int index) {
     const bool ordered = in_order(board_.port(channel.inport));
     const SlotRecord* first = nullptr;
     for (const SourceRecord& source : sources_of(board_, channel))
-        queue::each_queued(board_, channel, source.rank, [&](int reader) { return stands_by(index, reader); },
+        queue::each_queued(board_, channel, source.rank, [&](int reader) { return is_idle(index, reader); },
                            [&](const SlotRecord& slot) {
-                               if (!ordered && queue::is_had(board_, channel, source.rank, slot)) return;
+                               if (!ordered && queue::is_consumed(board_, channel, source.rank, slot)) return;
                                if (!first || slot.published_stamp < first->published_stamp) first = &slot;
                            });
     return first ? first->name : "";
@@ -96,7 +96,7 @@ uint64_t Survey::held(int index) {
 bool Survey::full(int index, int source, const char* name) {
     const ChannelRecord& channel = board_.channel(index);
     if (!queue::is_for(board_, channel, source, name) || !queue::alive(board_, channel)) return false;
-    return queue::fills(board_, channel, queue::count_queued(board_, channel, source, [&](int reader) { return stands_by(index, reader); }));
+    return queue::fills(board_, channel, queue::count_queued(board_, channel, source, [&](int reader) { return is_idle(index, reader); }));
 }
 
 std::vector<int> Survey::full_channels(const RankRecord& rank, const WaitRecord& wait) {
@@ -108,7 +108,7 @@ std::vector<int> Survey::full_channels(const RankRecord& rank, const WaitRecord&
 }
 
 bool Survey::needed(const SlotRecord& slot) {
-    return queue::needed_by(board_, slot, true, [this](const ChannelRecord& channel, int reader) { return stands_by(board_.index(channel), reader); });
+    return queue::needed_by(board_, slot, true, [this](const ChannelRecord& channel, int reader) { return is_idle(board_.index(channel), reader); });
 }
 
 template <class Visit>
@@ -130,10 +130,10 @@ void Survey::add_blockers(int index, int source, std::vector<int>& to) {
     const PortRecord& inport = board_.port(channel.inport);
     uint64_t low = UINT64_MAX;  // in order, only those that are farthest behind
     for (int r = 0; r < channel.readers; ++r)
-        if (!stands_by(index, r)) low = std::min(low, board_.mark(channel, source, r).next);
+        if (!is_idle(index, r)) low = std::min(low, board_.mark(channel, source, r).next);
     const SourceRecord& record = board_.source(board_.port(channel.outport), source);
     for (int r = 0; r < channel.readers; ++r) {
-        if (stands_by(index, r)) continue;
+        if (is_idle(index, r)) continue;
         bool blocks = in_order(inport) && board_.mark(channel, source, r).next == low;
         if (!in_order(inport))
             for (const SlotRecord& slot : steps_of(board_, channel, record)) blocks = blocks || !queue::is_done(board_, channel, source, r, slot);
@@ -154,7 +154,7 @@ void Survey::add_users(int index, std::vector<int>& to) {
         const TaskRecord& reader = board_.task(board_.port(channel.inport).task);
         for (int r = 0; r < channel.readers; ++r)
             if (board_.mark(channel, source.rank, r).last == slot.sequence + 1 ||
-                (!stands_by(board_.index(channel), r) && !queue::is_done(board_, channel, source.rank, r, slot)))
+                (!is_idle(board_.index(channel), r) && !queue::is_done(board_, channel, source.rank, r, slot)))
                 to.push_back(reader.first_rank + r);
     }
 }

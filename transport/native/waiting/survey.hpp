@@ -58,7 +58,7 @@ private:
     };
 
     const std::vector<char>& opened(int inport);
-    bool stands_by(int channel, int reader);
+    bool is_idle(int channel, int reader);
     bool full(int channel, int source, const char* name);
     bool needed(const SlotRecord& slot);
     template <class Visit>

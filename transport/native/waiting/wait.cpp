@@ -52,10 +52,10 @@ Wait::~Wait() {
 }
 
 void Wait::go_on() {
-    if (!told_) return;
-    found_nothing_ = found_nothing_ || told_->found_nothing;
-    told_->what = WaitFor::nothing;
-    told_ = nullptr;  // from now on the place may be another thread's
+    if (!record_) return;
+    found_nothing_ = found_nothing_ || record_->found_nothing;
+    record_->what = WaitFor::nothing;
+    record_ = nullptr;  // from now on the place may be another thread's
 }
 
 void Wait::note(const char* event) const {
@@ -70,14 +70,14 @@ void Wait::tell(Board::Lock& lock) {
         lock_ = &lock;
         note(begins[static_cast<int>(what_)]);
     }
-    told_ = find_wait_place(process_.board, process_.rank_index);
-    if (!told_) return note_member(process_.board, process_.rank_index, false);
-    if (found_nothing_) told_->found_nothing = 1;
-    told_->kind = kind_;
-    told_->port = port_;
-    told_->since = since_;
-    strncpy(told_->name, name_, sizeof(told_->name) - 1);
-    told_->what = what_;
+    record_ = find_wait_place(process_.board, process_.rank_index);
+    if (!record_) return note_member(process_.board, process_.rank_index, false);
+    if (found_nothing_) record_->found_nothing = 1;
+    record_->kind = kind_;
+    record_->port = port_;
+    record_->since = since_;
+    strncpy(record_->name, name_, sizeof(record_->name) - 1);
+    record_->what = what_;
     WILKINS_FAULT_POINT("wait.noted");
     note_member(process_.board, process_.rank_index, true);  // or others would not take it for waiting
 }
@@ -99,10 +99,10 @@ int Wait::nap(Board::Lock& lock, int milliseconds) {
 bool Wait::has_found_nothing(Board::Lock& lock) {
     if (kind_ == WaitKind::plain) kind_ = WaitKind::gives_up;
     tell(lock);
-    const bool vain = is_stuck(process_.board, process_.rank_index);
+    const bool stuck = is_stuck(process_.board, process_.rank_index);
     go_on();
-    if (vain) share_failed();
-    return vain;
+    if (stuck) share_failed();
+    return stuck;
 }
 
 // Ranks of the task that wait for the same go on without it, too: this one may meet them next, and they would wait for it then.

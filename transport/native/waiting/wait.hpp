@@ -31,7 +31,7 @@ public:
     // Only that the board says what for, until the next nap or the end of the wait.
     void tell(Board::Lock& lock);
 
-    // Do all who could end it wait for this rank themselves? Then the caller goes on without, now or after a nap, so the run is not stuck.
+    // True if all who could end it wait for this rank themselves. Then the caller goes on without, now or after a nap, so the run is not stuck.
     bool has_found_nothing(Board::Lock& lock);
 
     // One for memory that programs can see: does no other rank go on, which might let them see less?
@@ -49,7 +49,7 @@ private:
     WaitKind kind_;
     Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
-    WaitRecord* told_ = nullptr;  // where the board has it; none: it is not told, or there is no room
+    WaitRecord* record_ = nullptr;  // where the board has it; none: it is not noted, or there is no room
     bool found_nothing_ = false;        // see WaitRecord: somebody has said so in one of its naps
     int pause_;  // ms that its next nap takes at most
 };

@@ -1,5 +1,5 @@
-// Closed files that rest until they are published.
-#include "queue/resting.hpp"
+// Closed closed files until they are published.
+#include "queue/closed.hpp"
 
 #include <cstring>
 
@@ -14,19 +14,19 @@ namespace {
 
 const PortRecord& port_of(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port); }
 
-// The source's resting slot that was begun first, of those that `is_one` says are meant, but for that of a place; -1 if there is none.
+// The source's closed slot that was begun first, of those that `is_one` says are meant, but for that of a place; -1 if there is none.
 template <class IsOne>
 int oldest_of(const Board& board, const SourceRecord& source, uint64_t but_place, IsOne is_one) {
     int oldest = -1;
     for (const SlotRecord& slot : slots_of(board, source)) {
-        if (slot.state != SlotState::resting || slot.place_hash == but_place || !is_one(slot)) continue;
+        if (slot.state != SlotState::closed || slot.place_hash == but_place || !is_one(slot)) continue;
         if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = board.index(slot);
     }
     return oldest;
 }
 
 // `kept_back`: or one of a file which the task's actions keep back.
-int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_place, bool kept_back) {
+int oldest_closed(const Board& board, const SourceRecord& source, uint64_t but_place, bool kept_back) {
     return oldest_of(board, source, but_place, [&](const SlotRecord& slot) { return kept_back || !slot.kept_back; });
 }
 
@@ -35,15 +35,15 @@ constexpr int64_t kLongEmpty = 1'000'000'000;  // ns for which a file without a 
 // A file without a byte: its program has only made or cut it, and may be about to write it.
 bool is_empty(const Board& board, const SlotRecord& slot) { return slot.size.load() == 0 && !port_of(board, slot).keys.is_set; }
 
-// Does it rest for that reason alone?
-bool rests_empty(const Board& board, const SlotRecord& slot) {
-    const bool rests_anyway = rests(port_of(board, slot).keys) || slot.kept_back;
-    return slot.state == SlotState::resting && is_empty(board, slot) && !rests_anyway && !claimed(board, slot);
+// True if it is held for that reason alone.
+bool is_held_empty(const Board& board, const SlotRecord& slot) {
+    const bool held_anyway = publishes_later(port_of(board, slot).keys) || slot.kept_back;
+    return slot.state == SlotState::closed && is_empty(board, slot) && !held_anyway && !claimed(board, slot);
 }
 
-bool may_pass(const Board& board, const SlotRecord& slot) { return slot.state == SlotState::resting && !slot.kept_back && !claimed(board, slot); }
+bool may_pass(const Board& board, const SlotRecord& slot) { return slot.state == SlotState::closed && !slot.kept_back && !claimed(board, slot); }
 
-// Is it a stage's, and over the process that has left it?
+// True of a stage's file whose process has ended.
 bool is_left(const Board& board, const SlotRecord& slot) {
     return port_of(board, slot).keys.passes_on && may_pass(board, slot) && board.is_over(slot.writer_process);
 }
@@ -51,28 +51,28 @@ bool is_left(const Board& board, const SlotRecord& slot) {
 bool abandoned(const Board& board, const SlotRecord& slot) {
     // (What a folder holds, all processes have written that are in it; and what a task passes on is whole without that one.)
     const AccessKeys& keys = port_of(board, slot).keys;
-    return slot.state == SlotState::resting && !slot.handed_over && !keys.is_set && !keys.passes_on && board.is_over(slot.writer_process);
+    return slot.state == SlotState::closed && !slot.handed_over && !keys.is_set && !keys.passes_on && board.is_over(slot.writer_process);
 }
 
-// Calls `visit` with every resting slot of an out-port.
+// Calls `visit` with every closed slot of an out-port.
 template <class Visit>
-void each_resting(const Board& board, int outport, Visit visit) {
+void each_closed(const Board& board, int outport, Visit visit) {
     const PortRecord& port = board.port(outport);
     for (const SlotRecord& slot : slots_of(board, port))
-        if (slot.state == SlotState::resting) visit(board.index(slot), slot);
+        if (slot.state == SlotState::closed) visit(board.index(slot), slot);
 }
 
 }  // namespace
 
 void hand_over(const Board& board, int task, uint32_t process, bool ends) {
     for (SlotRecord& slot : slots_of(board)) {
-        if (slot.state != SlotState::resting || slot.writer_process != process) continue;
+        if (slot.state != SlotState::closed || slot.writer_process != process) continue;
         if (board.port(board.source(slot.source).port).task == task) slot.handed_over = ends;
     }
 }
 
 void withdraw_abandoned(const Board& board, int outport, uint64_t but_place, Discarded discarded) {
-    each_resting(board, outport, [&](int k, const SlotRecord& slot) {
+    each_closed(board, outport, [&](int k, const SlotRecord& slot) {
         if (!abandoned(board, slot) || slot.place_hash == but_place) return;
         discarded(board, slot);
         withdraw(board, k);
@@ -81,7 +81,7 @@ void withdraw_abandoned(const Board& board, int outport, uint64_t but_place, Dis
 
 bool settle_claims(const Board& board, int outport, Discarded discarded) {
     bool any = false;
-    each_resting(board, outport, [&](int k, const SlotRecord& slot) {
+    each_closed(board, outport, [&](int k, const SlotRecord& slot) {
         if (slot.claimed_by == 0) return;
         if (claimed(board, slot)) {
             any = true;
@@ -98,7 +98,7 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
     SlotRecord& slot = board.slot(index);
     const AccessKeys& keys = port_of(board, slot).keys;
     ++slot.closes;
-    WILKINS_FAULT_POINT("rest.counted");
+    WILKINS_FAULT_POINT("closed.counted");
     slot.kept_back = keep_back;
     if (slot.removed) {
         withdraw(board, index);
@@ -108,10 +108,10 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
     const bool empty = is_empty(board, slot);
     if (empty) {
         slot.handed_over = 1;  // it is whole, whatever becomes of the process
-        slot.rests_since = now_ns();
+        slot.empty_since = now_ns();
     }
     if (keep_back || empty || keys.publish == Publish::next || keys.is_set || (keys.publish == Publish::close && slot.closes % keys.publish_count != 0)) {
-        slot.state = SlotState::resting;
+        slot.state = SlotState::closed;
         board.ring(board.source(slot.source).port);
     } else if (slot.snapshots > 0 && slot.digest == digest) {
         withdraw(board, index);
@@ -120,7 +120,7 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
     }
 }
 
-int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state) {
+int find_closed(const Board& board, int outport, const char* name, uint64_t place, SlotState state) {
     const PortRecord& port = board.port(outport);
     for (const SlotRecord& slot : slots_of(board, port)) {
         const bool lost_its_name = slot.state == SlotState::writing && slot.removed;
@@ -144,7 +144,7 @@ int first_of(const Board& board, int task, int rank, uint64_t but_place, IsOne i
 }
 
 int first_empty(const Board& board, int task, int rank, uint64_t but_place) {
-    return first_of(board, task, rank, but_place, [&](const SlotRecord& slot) { return rests_empty(board, slot); });
+    return first_of(board, task, rank, but_place, [&](const SlotRecord& slot) { return is_held_empty(board, slot); });
 }
 
 int first_left(const Board& board, int task, int rank) {
@@ -159,7 +159,7 @@ bool has_idle(const Board& board, int task, int rank, bool lives) {
 
 void publish_empty(const Board& board, int task, int rank, uint64_t but_place) {
     for (int k; (k = first_empty(board, task, rank, but_place)) >= 0;) {
-        WILKINS_FAULT_POINT("rest.empty");
+        WILKINS_FAULT_POINT("closed.empty");
         publish(board, k);
     }
 }
@@ -175,12 +175,12 @@ void publish_idle(const Board& board, int task, int rank, bool lives) {
 int publish_long_empty(const Board& board, int task) {
     int left = 0;
     for (const SlotRecord& slot : slots_of(board)) {
-        if ((task >= 0 && port_of(board, slot).task != task) || !rests_empty(board, slot)) continue;
-        if (now_ns() - slot.rests_since < kLongEmpty) {
+        if ((task >= 0 && port_of(board, slot).task != task) || !is_held_empty(board, slot)) continue;
+        if (now_ns() - slot.empty_since < kLongEmpty) {
             ++left;
             continue;
         }
-        WILKINS_FAULT_POINT("rest.empty");
+        WILKINS_FAULT_POINT("closed.empty");
         publish(board, board.index(slot));
     }
     return left;
@@ -191,8 +191,8 @@ void turn_to(const Board& board, int source_index, uint64_t place) {
     publish_empty(board, board.port(source.port).task, source.rank, place);
     const AccessKeys& keys = board.port(source.port).keys;
     if (keys.publish != Publish::next || keys.passes_on) return;
-    for (int k; (k = oldest_resting(board, source, place, false)) >= 0;) {
-        WILKINS_FAULT_POINT("rest.turning");
+    for (int k; (k = oldest_closed(board, source, place, false)) >= 0;) {
+        WILKINS_FAULT_POINT("closed.turning");
         publish(board, k);
     }
 }
@@ -208,12 +208,12 @@ void pass_on(const Board& board, int outport, int rank, bool (*is_done)(const Sl
         }
 }
 
-bool full_of_resting(const Board& board, int source_index) {
+bool full_of_closed(const Board& board, int source_index) {
     const SourceRecord& source = board.source(source_index);
     bool any = false;
     for (const SlotRecord& slot : slots_of(board, source)) {
         if (!unfinished(slot)) return false;
-        any = any || slot.state == SlotState::resting;
+        any = any || slot.state == SlotState::closed;
     }
     return any;
 }
@@ -229,7 +229,7 @@ bool drop_kept_back(const Board& board, int source_index) {
     const SourceRecord& source = board.source(source_index);
     int oldest = -1;
     for (const SlotRecord& slot : slots_of(board, source)) {
-        if (slot.state != SlotState::resting || !slot.kept_back || claimed(board, slot)) continue;
+        if (slot.state != SlotState::closed || !slot.kept_back || claimed(board, slot)) continue;
         if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = board.index(slot);
     }
     if (oldest >= 0) withdraw(board, oldest);
@@ -246,10 +246,10 @@ void withdraw(const Board& board, int index) {
     board.ring(board.source(slot.source).port);
 }
 
-void end_resting(const Board& board, int task, bool clean, Discarded discarded) {
+void end_closed(const Board& board, int task, bool clean, Discarded discarded) {
     for (const SourceRecord& source : sources_of(board)) {
         if (board.port(source.port).task != task) continue;
-        for (int k; (k = oldest_resting(board, source, 0, true)) >= 0;) {
+        for (int k; (k = oldest_closed(board, source, 0, true)) >= 0;) {
             // (Nobody knows what a file is called that is being renamed.)
             const bool whole = clean && !abandoned(board, board.slot(k)) && board.slot(k).claimed_by == 0;
             if (whole && !board.slot(k).kept_back) {

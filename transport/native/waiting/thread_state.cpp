@@ -1,5 +1,5 @@
 // Reads what threads sleep in from /proc.
-#include "waiting/rest.hpp"
+#include "waiting/thread_state.hpp"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -44,7 +44,7 @@ bool parse(const char* text, SystemCall* call) {
     return true;
 }
 
-// Does the futex lie in memory that other processes may have, too?
+// True if the futex lies in memory that other processes may have, too.
 bool is_shared(uint64_t address) {
     FILE* const maps = fdopen(raw::open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0), "r");
     if (!maps) return true;
@@ -61,7 +61,7 @@ bool is_shared(uint64_t address) {
     return shared;
 }
 
-Rest rest_in_futex(const SystemCall& call) {
+ThreadState state_in_futex(const SystemCall& call) {
     const auto operation = static_cast<int>(call.arguments[1]);
     switch (operation & FUTEX_CMD_MASK) {
         case FUTEX_WAIT:
@@ -71,19 +71,19 @@ Rest rest_in_futex(const SystemCall& call) {
         case 13:  // FUTEX_LOCK_PI2
             break;
         default:
-            return Rest::moves;
+            return ThreadState::running;
     }
-    if (call.arguments[3] != 0) return Rest::moves;  // a time after which it goes on by itself
-    return operation & FUTEX_PRIVATE_FLAG ? Rest::futex : Rest::sleeps;
+    if (call.arguments[3] != 0) return ThreadState::running;  // a time after which it goes on by itself
+    return operation & FUTEX_PRIVATE_FLAG ? ThreadState::futex : ThreadState::asleep;
 }
 
 // Calls that end when somebody else does something, and not after a time.
-Rest rest_in(const SystemCall& call) {
+ThreadState state_in(const SystemCall& call) {
     const auto given = [&](size_t place) { return call.arguments[place] != 0; };
     const auto for_ever = [&](size_t place) { return static_cast<int>(call.arguments[place]) < 0; };
-    const auto when = [](bool sleeps) { return sleeps ? Rest::sleeps : Rest::moves; };
+    const auto when = [](bool sleeps) { return sleeps ? ThreadState::asleep : ThreadState::running; };
     switch (call.number) {
-        case SYS_futex: return rest_in_futex(call);
+        case SYS_futex: return state_in_futex(call);
         case SYS_wait4: return when(!(call.arguments[2] & kNoHang));
         case SYS_waitid: return when(!(call.arguments[3] & kNoHang));
         case SYS_read:
@@ -94,7 +94,7 @@ Rest rest_in(const SystemCall& call) {
         case SYS_accept4:
         case SYS_rt_sigsuspend:
         case SYS_flock:
-        case SYS_fcntl: return Rest::sleeps;
+        case SYS_fcntl: return ThreadState::asleep;
         case SYS_ppoll: return when(!given(2));
         case SYS_pselect6: return when(!given(4));
         case SYS_epoll_pwait: return when(for_ever(3));
@@ -108,16 +108,16 @@ Rest rest_in(const SystemCall& call) {
         case SYS_select: return when(!given(4));
 #endif
 #ifdef SYS_pause
-        case SYS_pause: return Rest::sleeps;
+        case SYS_pause: return ThreadState::asleep;
 #endif
-        default: return Rest::moves;
+        default: return ThreadState::running;
     }
 }
 
-Rest rest_of(const std::string& folder, SystemCall* call) {
+ThreadState state_of(const std::string& folder, SystemCall* call) {
     const ProcText<256> text((folder + "/syscall").c_str());
-    if (text.length < 0) return errno == ENOENT || errno == ESRCH ? Rest::over : Rest::moves;
-    return parse(text.bytes, call) ? rest_in(*call) : Rest::moves;
+    if (text.length < 0) return errno == ENOENT || errno == ESRCH ? ThreadState::ended : ThreadState::running;
+    return parse(text.bytes, call) ? state_in(*call) : ThreadState::running;
 }
 
 std::string folder_of(int pid, int thread) { return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread); }
@@ -161,28 +161,28 @@ Sleep sleep_of(int pid, int thread) {
     if (strcmp(function.bytes, "do_wait") == 0) return Sleep::child;
     if (strstr(function.bytes, "pipe_read")) return Sleep::pipe;
     SystemCall call;
-    return rest_of(folder, &call) == Rest::futex ? Sleep::futex : Sleep::none;
+    return state_of(folder, &call) == ThreadState::futex ? Sleep::futex : Sleep::none;
 }
 
-Rest rest_of(int pid, int thread) {
+ThreadState state_of(int pid, int thread) {
     static std::map<std::pair<int, int>, Asleep> asleep;
-    if (thread == static_cast<int>(syscall(SYS_gettid))) return Rest::moves;
+    if (thread == static_cast<int>(syscall(SYS_gettid))) return ThreadState::running;
     const int before = errno;
     SystemCall call;
     const uint64_t slept = switches(pid, thread);
-    Rest rest = rest_of(folder_of(pid, thread), &call);
-    if (rest == Rest::sleeps || rest == Rest::futex) {
+    ThreadState state = state_of(folder_of(pid, thread), &call);
+    if (state == ThreadState::asleep || state == ThreadState::futex) {
         if (asleep.size() > kMostAsleep) asleep.clear();
         const int64_t now = now_ns();
         Asleep& seen = asleep.try_emplace({pid, thread}, Asleep{slept, now}).first->second;
         if (seen.slept != slept) seen = {slept, now};
-        if (slept == UINT64_MAX || now - seen.since < kAsleepNs) rest = Rest::moves;
+        if (slept == UINT64_MAX || now - seen.since < kAsleepNs) state = ThreadState::running;
     }
     errno = before;
-    return rest;
+    return state;
 }
 
-bool all_rest(const std::vector<int>& waiting) {
+bool all_asleep(const std::vector<int>& waiting) {
     const int before = errno;
     const int pid = getpid();
     const auto self = static_cast<int>(syscall(SYS_gettid));
@@ -191,19 +191,19 @@ bool all_rest(const std::vector<int>& waiting) {
             if (thread == self || std::find(waiting.begin(), waiting.end(), thread) != waiting.end()) continue;
             const uint64_t slept = switches(pid, thread);
             SystemCall call;
-            Rest rest = rest_of(folder_of(pid, thread), &call);
-            if (rest == Rest::sleeps && call.number == SYS_futex && !is_shared(call.arguments[0])) rest = Rest::futex;
-            if (rest == Rest::over) continue;
-            if (rest != Rest::futex || slept == UINT64_MAX) return false;
+            ThreadState state = state_of(folder_of(pid, thread), &call);
+            if (state == ThreadState::asleep && call.number == SYS_futex && !is_shared(call.arguments[0])) state = ThreadState::futex;
+            if (state == ThreadState::ended) continue;
+            if (state != ThreadState::futex || slept == UINT64_MAX) return false;
             seen->emplace_back(thread, slept);
         }
         return true;
     };
     // One that was looked at first may be woken by one that is looked at last: at the second look none has moved since the first.
     std::vector<std::pair<int, uint64_t>> first, second;
-    const bool rest = look(&first) && look(&second) && first == second;
+    const bool asleep = look(&first) && look(&second) && first == second;
     errno = before;
-    return rest;
+    return asleep;
 }
 
 }  // namespace wilkins

@@ -1,5 +1,5 @@
 // How absent bytes of published steps come, and what is noted of which ones were read.
-#include "steps/lent.hpp"
+#include "steps/lazy.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +10,7 @@
 
 #include "board/step_token.hpp"
 
-namespace wilkins::lent {
+namespace wilkins::lazy {
 
 namespace {
 
@@ -30,7 +30,7 @@ std::vector<Range> expected(const std::vector<Range>& before, const std::vector<
     return both;
 }
 
-// By the one thread of a relay: what was read of the last lent step, and what is expected of the next.
+// By the one thread of a relay: what was read of the last lazy step, and what is expected of the next.
 std::vector<Range> relayed, used;
 
 constexpr size_t kMostNoted = 1 << 16;  // ranges of what is read of a step: what is read beyond them is not expected
@@ -125,7 +125,7 @@ void note_read(StepFile::State* state) {
     known.of_last = in_order(std::move(known.of_last));
 }
 
-int lend(const StepFile& step, const std::vector<Range>& here, const StepToken& token, const char* where, const Elsewhere& elsewhere) {
+int publish_absent(const StepFile& step, const std::vector<Range>& here, const StepToken& token, const char* where, const Elsewhere& elsewhere) {
     StepFile::State* const state = step.state;
     SlotRecord& slot = process().board.slot(state->slot);
     SourceRecord& source = process().board.source(slot.source);
@@ -138,25 +138,25 @@ int lend(const StepFile& step, const std::vector<Range>& here, const StepToken& 
     if (left == UINT64_MAX) return ENOMEM;
     source.left.fetch_add(left);
     source.asked.fetch_add(3);  // to have it kept there, and to let go of it
-    slot.lent.slot = token.slot;
-    slot.lent.stamp = token.stamp;
-    slot.lent.is = Absence::lent;
+    slot.lazy.slot = token.slot;
+    slot.lazy.stamp = token.stamp;
+    slot.lazy.is = Absence::lazy;
     return 0;
 }
 
 void note_use(int index, const std::atomic<uint8_t>* blocks) {
     SlotRecord& slot = process().board.slot(index);
-    if (slot.lent.is == Absence::lent) {
+    if (slot.lazy.is == Absence::lazy) {
         std::vector<Range> last = homes::read_of(index, blocks);
         if (!last.empty()) {  // else its readers left it out
             used = expected(relayed, last);
             relayed = std::move(last);
         }
     }
-    slot.lent.is = Absence::none;
+    slot.lazy.is = Absence::none;
     homes::clear(index);
 }
 
 const std::vector<Range>& last_used() { return used; }
 
-}  // namespace wilkins::lent
+}  // namespace wilkins::lazy

@@ -11,7 +11,7 @@
 #include "board/step_token.hpp"
 #include "steps/homes.hpp"
 
-namespace wilkins::lent {
+namespace wilkins::lazy {
 
 // Brings what is absent of these bytes; the first time also what this process is expected to read, by one question. Returns 0 or an
 // errno, which the handle keeps.
@@ -20,21 +20,21 @@ int bring(StepFile::State* state, const homes::Range* ranges, size_t count);
 // The handle is about to go: what was read by it is expected to be read of the next step.
 void note_read(StepFile::State* state);
 
-// Whose bytes a step has where its lender has none of them.
+// The hosts that have the bytes of a step which its server lacks.
 struct Elsewhere {
     char lead[kAddressMax];          // where the server of the host is on which the step was made
     std::vector<homes::Host> hosts;  // those that have parts of it, by number from 1 on
-    std::vector<homes::Run> runs;    // none: the lender has all
+    std::vector<homes::Run> runs;    // none: the server has all
 };
 
-// Lends a step that is being written and that has memory for all its bytes: only those in `here` have come. `where`: its host gives
+// Makes a step lazy that is being written and has memory for all its bytes: only those in `here` have come. `where`: its host gives
 // the others, and calls it `token`. Returns 0 or an errno.
-int lend(const StepFile& step, const std::vector<homes::Range>& here, const StepToken& token, const char* where, const Elsewhere& elsewhere);
+int publish_absent(const StepFile& step, const std::vector<homes::Range>& here, const StepToken& token, const char* where, const Elsewhere& elsewhere);
 
-// The slot is about to hold another step: what was read of the last one is known now, if that was lent.
+// The slot is about to hold another step: what was read of the last one is known now, if that was lazy.
 void note_use(int slot, const std::atomic<uint8_t>* blocks);
 
 // What is expected to be read of the next such step of this process.
 const std::vector<homes::Range>& last_used();
 
-}  // namespace wilkins::lent
+}  // namespace wilkins::lazy
