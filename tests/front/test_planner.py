@@ -41,7 +41,7 @@ def test_a_pair(pair: Pair) -> None:
         (0, 0, "out", "plt*.h5", "memory"),
         (1, 1, "in", "plt*.h5", "memory"),
     ]
-    assert plan.channels == (ChannelPlan(0, 1, 2, 4, "drop-newest", 1),)
+    assert plan.channels == (ChannelPlan(2, 4, "drop-newest", outport=0, inport=1),)
     (some,) = pair(inp="io_freq: 3").plan().channels
     assert (some.every, some.offset) == (3, 2)
     (shifted,) = pair(out="queue: 5", inp="flow: {every: 3, offset: 1}").plan().channels

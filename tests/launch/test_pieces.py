@@ -46,16 +46,15 @@ def test_a_plan_survives_its_text() -> None:
         PortPlan(0, 0, "out", "a*.h5", "memory", 10, "f:1:2", PublishRule("write", 3, "/x")),
         PortPlan(1, 0, "in", "b.h5", "plain"),
     )
-    plan = Plan(
-        "w", Path("/w.yaml"), "one-job", (TASK,), ports, (ChannelPlan(0, 1, 2, 3, "drop-oldest", 4),), 2, ("note",)
-    )
+    channels = (ChannelPlan(2, 3, "drop-oldest", outport=0, inport=1, readers=4),)
+    plan = Plan("w", Path("/w.yaml"), "one-job", (TASK,), ports, channels, 2, ("note",))
     assert planfile.loads(planfile.dumps(plan)) == plan
 
 
 def test_a_plan_of_an_earlier_version_can_be_resumed() -> None:
     """Its channels have no offset: what `io_freq: n` kept then, it keeps in what is left of that run."""
     ports = (PortPlan(0, 0, "out", "a.h5", "memory"), PortPlan(1, 0, "in", "a.h5", "memory"))
-    plan = Plan("w", Path("/w.yaml"), "alone", (TASK,), ports, (ChannelPlan(0, 1, 5),), 2)
+    plan = Plan("w", Path("/w.yaml"), "alone", (TASK,), ports, (ChannelPlan(5, outport=0, inport=1),), 2)
     data = json.loads(planfile.dumps(plan))
     del data["channels"][0]["offset"]
     assert planfile.loads(json.dumps(data)) == plan
@@ -67,7 +66,7 @@ def test_another_text_is_no_plan() -> None:
 
 
 def test_a_plan_with_a_field_of_another_type_is_refused() -> None:
-    plan = Plan("w", Path("/w.yaml"), "alone", (TASK,), (), (ChannelPlan(0, 1, 5),), 2)
+    plan = Plan("w", Path("/w.yaml"), "alone", (TASK,), (), (ChannelPlan(5, outport=0, inport=1),), 2)
     data = json.loads(planfile.dumps(plan))
     data["channels"][0]["when_full"] = "burst"
     with pytest.raises(ValueError, match=r"channels: when_full: not one of \('block', .*'burst'"):

@@ -13,7 +13,7 @@ from reference.words import StoreCase
 from support import hooks
 from wilkins.flow import FlowPolicy
 from wilkins.transport.board import Board
-from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
+from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask, values_of
 
 EVENTS = frozenset({"create", "publish", "open", "close", "retry", "restart", "start", "end"})
 """What it knows. A call that waits leaves no word of that on the board, and steps are opened without being held."""
@@ -43,11 +43,8 @@ class NativeStore:
                 BoardChannel(
                     one["outport"],
                     len(outports) + one["inport"],
-                    policy.every,
-                    policy.queue,
-                    policy.when_full,
-                    inports[one["inport"]].get("readers", 1),
-                    offset=policy.offset,
+                    readers=inports[one["inport"]].get("readers", 1),
+                    **values_of(FlowPolicy, policy),
                 )
                 for one, policy in zip(setup["channels"], policies, strict=True)
             ],

@@ -14,7 +14,7 @@ from wilkins.flow import FlowPolicy
 from wilkins.flow.machine import ChannelQueue, Ended, Go, Kept, Opened
 from wilkins.flow.machine import Wait as Waits
 from wilkins.transport.board import Board
-from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, FirstStep
+from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, FirstStep, values_of
 
 TABLE = Path(__file__).with_name("flow_cases.json")
 
@@ -105,17 +105,7 @@ class Native:
         self._board = Board.create(
             [BoardTask("sim", 1), BoardTask("look", readers)],
             [BoardPort(0, "out", "out.h5"), BoardPort(1, "in", "out.h5")],
-            [
-                BoardChannel(
-                    0,
-                    1,
-                    policy.every,
-                    policy.queue,
-                    policy.when_full,
-                    readers,
-                    offset=policy.offset,
-                )
-            ],
+            [BoardChannel(0, 1, readers=readers, **values_of(FlowPolicy, policy))],
             begins=[Begin(0, 0, begin)],
             first_steps=[FirstStep(0, 0, first, begin)],
             log=log,

@@ -9,9 +9,10 @@ from typing import Literal
 import wilkins.tasks
 from wilkins.errors import WilkinsError
 from wilkins.flow.placement import Host, Rule, Share
+from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
-from wilkins.transport.plan_table import DevicePath, Looks, ReadKeys
+from wilkins.transport.plan_table import DevicePath, Looks, ReadKeys, values_of
 from wilkins.values import dataclass, field
 
 START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
@@ -215,17 +216,12 @@ class PortPlan(ReadKeys):
         return self.stands or self.pattern
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelPlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelPlan(FlowPolicy):
     """An edge: steps of an out-port that go to an in-port, under one policy."""
 
     outport: int
     inport: int
-    every: int = 1
-    """Keep every n-th step."""
-    queue: int = 2
-    """Most steps published and not yet opened by every reading rank."""
-    when_full: Literal["block", "drop-oldest", "drop-newest"] = "block"
     readers: int = 1
     """Ranks of the reading task that read (the first ones)."""
     readers_given: bool = False
@@ -237,8 +233,11 @@ class ChannelPlan:
     for the in-port came before the rank's first step."""
     why: str = ""
     """Why they take that path; empty if the workflow file gives neither port a device."""
-    offset: int = 0
-    """Steps before the first one that is kept, less than `every`."""
+
+    @property
+    def policy(self) -> FlowPolicy:
+        """The policy alone."""
+        return FlowPolicy(**values_of(FlowPolicy, self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import wilkins.transport
 from wilkins.errors import Problem, WorkflowError
 from wilkins.flow.placement import Host
+from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
 from wilkins.plan.graph import Wiring, instance_name, wire
@@ -27,6 +28,7 @@ from wilkins.spec.gpu_names import asks
 from wilkins.spec.load import Document, load
 from wilkins.spec.workflow import Task, Workflow, function_of, ready_made
 from wilkins.tasks.registry import all_tasks
+from wilkins.transport.plan_table import values_of
 from wilkins.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -238,12 +240,9 @@ def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, 
             ChannelPlan(
                 outport=index[link.outport, i],
                 inport=index[link.inport, j],
-                every=policy.every,
-                offset=policy.offset,
-                queue=policy.queue,
-                when_full=policy.when_full,
                 readers=inport.nreaders or reader.nprocs,
                 readers_given=inport.nreaders is not None,
+                **values_of(FlowPolicy, policy),
             )
             for i, j in link.pairs
         ]

@@ -18,6 +18,7 @@ from wilkins.errors import ResourceError, count_of
 from wilkins.flow import relays
 from wilkins.flow.policy import FlowPolicy
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
+from wilkins.transport.plan_table import values_of
 from wilkins.values import dataclass, field, replace
 
 PROGRAM = Path(str(wilkins.transport.__file__)).with_name("relay.py")
@@ -348,8 +349,8 @@ def _carried(plan: Plan, relay: Relay) -> str:
 
 
 def _policies(channels: Sequence[ChannelPlan]) -> list[FlowPolicy]:
-    return [FlowPolicy(one.every, one.queue, one.when_full, one.offset) for one in channels]
+    return [channel.policy for channel in channels]
 
 
 def _under(channel: ChannelPlan, policy: FlowPolicy) -> ChannelPlan:
-    return replace(channel, every=policy.every, queue=policy.queue, when_full=policy.when_full, offset=policy.offset)
+    return replace(channel, **values_of(FlowPolicy, policy))

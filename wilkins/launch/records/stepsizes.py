@@ -56,8 +56,7 @@ def make_ready(plan: Plan, board: Board, sizes: StepSizes) -> None:
     whole: set[int] = set()
     any_there = False
     for channel in plan.channels:
-        policy = FlowPolicy(every=channel.every, queue=channel.queue, when_full=channel.when_full)
-        policies.setdefault(channel.outport, []).append(policy)
+        policies.setdefault(channel.outport, []).append(channel.policy)
         if channel.inport in listed:
             whole.add(channel.outport)
     for port in plan.ports:

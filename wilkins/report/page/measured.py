@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wilkins.errors import count_of
-from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.timeline import Activity, Timeline
 from wilkins.plan.graph import policy_words, task_words
 from wilkins.plan.plan import Plan
@@ -41,12 +40,11 @@ def graph_of(
     bundles = []
     for (writer, _, reader, _), numbers in groups.items():
         first, (out, into) = plan.channels[numbers[0]], ends[numbers[0]]
-        policy = FlowPolicy(first.every, first.queue, first.when_full, first.offset)
         both = [ends[number] for number in numbers]
         pairs = [(plan.tasks[a.task].name, plan.tasks[b.task].name) for a, b in both]
         files = [_together(one) for one in zip(*((a.pattern, b.pattern, b.called) for a, b in both), strict=True)]
         joined = [(*names, a.pattern, b.pattern) for names, (a, b) in zip(pairs, both, strict=True)]
-        facts = [policy_words(policy, into.listing), *_facts(joined, account, sizes, waits)]
+        facts = [policy_words(first.policy, into.listing), *_facts(joined, account, sizes, waits)]
         bundles.append(bundle(boxes[writer], boxes[reader], pairs, files, facts, out.mode))
     return drawn(list(boxes.values()), bundles)
 
