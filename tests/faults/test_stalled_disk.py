@@ -357,7 +357,7 @@ def test_a_run_ends_that_cannot_remove_its_hidden_files(tmp_path: Path) -> None:
     with started_tree([*OWN_MOUNTS, "sh", "-c", script], tmp_path) as tree:
         ran = tree.wait(LIMIT)
         assert ran.code == 0, tree.told()
-    told = " ".join(ran.err.replace("wilkins: ", "").split())
+    told = ran.said
     assert f"the disk with {tmp_path} does not answer" in told and "`wilkins clean`" in told
     assert ".wilkins-" in (tmp_path / "left").read_text()
     assert "removed /dev/shm/wilkins-" in ran.out

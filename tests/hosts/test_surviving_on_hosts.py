@@ -120,7 +120,7 @@ for name in steps.names('out*.h5'):
 
 
 def _said(done: Finished) -> str:
-    return " ".join(done.err.replace("wilkins: ", "").split())
+    return done.said
 
 
 @pytest.mark.parametrize("last", [2, 4])

@@ -48,7 +48,7 @@ for name in {names!r}:
 
 def said(ran: Finished) -> str:
     """What was said, as running text."""
-    return " ".join(ran.err.replace("wilkins: ", "").split())
+    return ran.said
 
 
 def channel(workflow: Workflow, number: int = 0) -> dict[str, Any]:

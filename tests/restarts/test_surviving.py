@@ -47,7 +47,7 @@ def test_a_producer_goes_on_and_no_step_comes_twice(tmp_path: Path, where: str, 
     assert "simulate: failed: killed by SIGKILL" in done.err
     assert "simulate: is started again in 0.05 s (retry 1 of 3)" in " ".join(done.err.split())
     words = "from the beginning" if begins[1] == 0 else f"from {tmp_path}/chk0008.h5"
-    assert f"simulate: starts again {words}" in " ".join(done.err.replace("wilkins: ", "").split())
+    assert f"simulate: starts again {words}" in done.said
     told = summary(tmp_path)
     assert (told["simulate"]["starts"], told["simulate"]["retries"], told["simulate"]["outcome"]) == (2, 1, "done")
     assert (told["sink"]["consumed"], told["sink"]["retries"]) == (12, 0)
@@ -130,7 +130,7 @@ def test_a_program_that_makes_other_steps_is_told(tmp_path: Path) -> None:
         "    with h5py.File(f'plt{word}{step}.h5', 'w') as file:\n        file['u'] = [float(step)]\n"
     )
     done = run(tmp_path, SIMULATION.replace("simulate.py", "other.py") + RESTART + READER, DIE_other="3")
-    told = " ".join(done.err.replace("wilkins: ", "").split())
+    told = done.said
     assert "other: step 0 of 'plt*.h5' was 'plta0.h5' at first, and is 'pltb0.h5' after a failure" in told
 
 
@@ -201,7 +201,7 @@ def test_all_go_back_where_one_cannot_by_itself(tmp_path: Path) -> None:
     done = run(tmp_path, SIMULATION + CHECKPOINTS + TRAINED + RESTART, DIE_train="10")
     assert done.code == 0, done.out + done.err
     assert f"total {sum(range(12))} 12" in done.out
-    told = " ".join(done.err.replace("wilkins: ", "").split())
+    told = done.said
     assert f"its newest restart point, {tmp_path}/state0009.json, is behind" in told
     assert "all tasks go back to where none of them misses a step" in told
     assert "wilkins run --resume" not in done.err
@@ -212,7 +212,7 @@ def test_a_state_that_was_never_saved_lacks_all_steps(tmp_path: Path) -> None:
     done = run(tmp_path, SIMULATION + CHECKPOINTS + TRAINED + RESTART, DIE_train="1")
     assert done.code == 0, done.out + done.err
     assert f"total {sum(range(12))} 12" in done.out
-    assert "it has no restart point yet" in " ".join(done.err.replace("wilkins: ", "").split())
+    assert "it has no restart point yet" in done.said
 
 
 @pytest.mark.nightly
@@ -224,7 +224,7 @@ def test_a_task_goes_on_alone_from_a_point_of_an_earlier_run(tmp_path: Path) -> 
     done = run_tree([*WILKINS, "run"], LIMIT, tmp_path, {"DIE_train": "10", "DIE_anew": "0"})
     assert done.code == 0, done.out + done.err
     assert f"total {sum(range(12))} 12" in done.out
-    assert f"train: starts again from {tmp_path}/state0009.json" in " ".join(done.err.replace("wilkins: ", "").split())
+    assert f"train: starts again from {tmp_path}/state0009.json" in done.said
     assert len(list((tmp_path / "wilkins-runs").glob("workflow-*"))) == 2
 
 
@@ -259,7 +259,7 @@ def test_when_retries_are_used_up_the_run_stops(tmp_path: Path, command: Sequenc
     done = run(tmp_path, SIMULATION + RESTART + "    retries: 2\n" + READER, command, DIE_simulate="7:99")
     assert done.code == 1
     assert (tmp_path / "died-simulate").read_text() == "xxx"
-    assert "simulate: failed at its 3rd start: killed by SIGKILL" in " ".join(done.err.replace("wilkins: ", "").split())
+    assert "simulate: failed at its 3rd start: killed by SIGKILL" in done.said
     assert processes_in(tmp_path) == []
 
 
@@ -326,7 +326,7 @@ def test_an_instance_that_is_not_needed_is_left_out(tmp_path: Path, more: str, c
     assert done.code == 0, done.out + done.err
     whole = [100.0 * number + step for number in range(4) for step in range(6)]
     assert sorted(got(done)) == [value for value in whole if value not in (203.0, 204.0, 205.0)]
-    assert "member[2]: left out: of its instances, 1 may fail" in " ".join(done.err.replace("wilkins: ", "").split())
+    assert "member[2]: left out: of its instances, 1 may fail" in done.said
     told = summary(tmp_path)
     assert [told[f"member[{k}]"]["outcome"] for k in range(4)] == ["done", "done", "failed", "done"]
     assert told["member[2]"]["retries"] == (1 if more else 0)
@@ -415,7 +415,7 @@ def test_an_order_that_waits_in_a_circle_with_files_ends(tmp_path: Path) -> None
     )
     done = run(tmp_path, workflow)
     assert done.code == 4, done.out + done.err
-    told = " ".join(done.err.replace("wilkins: ", "").split())
+    told = done.said
     assert re.search(r"\blate\b.* waits, to be started, for the end of .* \('after'\)", told)
 
 

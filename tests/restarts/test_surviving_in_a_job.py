@@ -52,7 +52,7 @@ def test_all_that_can_fail_fails(tmp_path: Path) -> None:
     assert (tmp_path / "one.txt").read_text().split() == [str(step) for step in range(7)]
     told = summary(tmp_path)
     assert [told[name]["retries"] for name in ("simulate", "filter", "sink", "one")] == [2, 1, 0, 2]
-    said = " ".join(done.err.replace("wilkins: ", "").split())
+    said = done.said
     assert re.findall(r"simulate: starts again from (the beginning|\S+)", said) == [
         "the beginning",
         f"{tmp_path}/chk0004.h5",
@@ -80,7 +80,7 @@ def test_a_program_fails_beside_ranks_of_the_job(tmp_path: Path) -> None:
 def test_a_consumer_that_is_behind_ends_the_job_which_can_be_gone_on_with(tmp_path: Path) -> None:
     done = run(tmp_path, SIMULATION + CHECKPOINTS + TRAINED + RESTART, job(2), DIE_train="10")
     assert done.code == 1, done.out + done.err
-    told = " ".join(done.err.replace("wilkins: ", "").split())
+    told = done.said
     assert f"its newest restart point, {tmp_path}/state0009.json, is behind" in told
     assert "to go on with this run: mpiexec -n 2 wilkins run --resume" in told
     done = run_tree([*job(2), "--resume", "latest"], LIMIT, tmp_path, {"DIE_train": "10"})
@@ -119,7 +119,7 @@ def test_a_program_comes_after_ranks_of_the_job(tmp_path: Path) -> None:
 def test_what_ranks_of_the_job_cannot_do_is_refused(tmp_path: Path, more: str, why: str) -> None:
     prepare(tmp_path, f"  - {{func: simulate.py, nprocs: 2, {more}}}\n  - {{func: /bin/true}}\n")
     done = run_tree(job(3), LIMIT, tmp_path)
-    told = " ".join(done.err.replace("wilkins: ", "").split())
+    told = done.said
     assert done.code == 2, done.out + done.err
     assert f"{more.split(':')[0].split(',')[-1].strip().replace('taskCount', 'min_instances')}" in told
     assert f"are ranks of this MPI job, and {why}" in told

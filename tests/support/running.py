@@ -38,6 +38,11 @@ class Finished:
     err: str
     seconds: float
 
+    @property
+    def said(self) -> str:
+        """What Wilkins said on the standard error, in one line: there it breaks lines to fit a terminal."""
+        return " ".join(self.err.replace("wilkins: ", "").split())
+
 
 class Tree:
     """A running tree of processes, all of which have `folder` or one below as their working directory."""

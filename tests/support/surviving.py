@@ -266,7 +266,7 @@ def killed_at_random_moments(
             was_killed = kill(tree, number, after_s)
             done = tree.wait(LIMIT)
             told = f"{policy}, {name} after {after_s:.3f} s, seed {SEED}\n{tree.told()}"
-        said = " ".join(done.err.replace("wilkins: ", "").split())
+        said = done.said
         if not was_killed or f"{name}: failed" not in said:  # it was at its end
             assert done.code == 0, told
             continue
