@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-NATIVE := $(wildcard transport/native/* transport/native/*/*)
+NATIVE := $(wildcard transport/native/* transport/native/*/*) $(addprefix transport/,plan_table.py report_table.py events.py)
 
 # `make soak` repeats the tests of races, waits and deaths that tools/soak lists.
 ROUNDS ?= 100

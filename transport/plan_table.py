@@ -5,6 +5,8 @@ FILE`` writes. `VERSION` is that of the table, so that a library and a package o
 
 `ReadKeys` are keys of the workflow file, too: what an in-port says there reaches the native layer as it is. So one
 field of it makes such a key, with its place in the file's reference and JSON Schema, in the plan and in its records.
+All else that the layer is told of a port is a field of `Habits`, taken from that field of the port's plan (`PortPlan`)
+which has the same name.
 
 It is run before the package can be imported, and then imports nothing of it.
 """
@@ -58,7 +60,9 @@ class Native:
             return f"{self.c}::{_word(value)}"
         if self.c == "char":
             return "{}"
-        return '""' if self.c == "const char*" else str(self.make(value))
+        if self.c == "const char*":
+            return '""'
+        return str(self.make(value)) + "u" * self.c.startswith("u")
 
 
 INT = Native("int32_t")

@@ -157,7 +157,7 @@ def size(meaning: str = "a number of bytes such as 500MB or 1GiB (0: no limit)")
     return Parsed(meaning, {"type": ["integer", "string"]}, parse_size)
 
 
-NAMED_KINDS.update(integer=integer, choice=choice, time_span=time_span)
+NAMED_KINDS.update(boolean=boolean, choice=choice, integer=integer, size=size, text=text, time_span=time_span)
 
 
 def number() -> Kind:
