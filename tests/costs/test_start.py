@@ -33,7 +33,7 @@ sys.exit(code)
 
 NOT_NEEDED = {
     # of others, and heavy
-    "h5py", "matplotlib", "mpi4py", "networkx", "numpy", "torch",
+    "h5py", "matplotlib", "mpi4py", "networkx", "numpy", "rich", "torch",
     # of Python, for what a run of plain programs does without
     "asyncio", "dataclasses", "difflib", "email", "importlib.metadata", "inspect", "multiprocessing", "pickle",
     "platform", "random", "secrets", "tempfile",

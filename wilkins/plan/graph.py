@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from wilkins.errors import Problem, WorkflowError, count_of, suggest
 from wilkins.flow.policy import FlowPolicy, kept_words
-from wilkins.plan.plan import Link, Mode, PortRef
+from wilkins.plan.plan import Link, Mode, PortRef, reached
 from wilkins.schema.patterns import PatternIndex, covers, intersect, is_wild
 from wilkins.spec.ensemble import INSTANCE
 from wilkins.spec.load import Document, load, place
@@ -241,18 +241,8 @@ def closing(links: Sequence[Link]) -> frozenset[PortRef]:
     return frozenset(
         link.inport
         for link in links
-        if link.outport.task >= link.inport.task and link.outport.task in _reached(readers, link.inport.task)
+        if link.outport.task >= link.inport.task and link.outport.task in reached(readers, link.inport.task)
     )
-
-
-def _reached(readers: Mapping[int, set[int]], task: int) -> set[int]:
-    """The tasks that steps of one go to, over others, too."""
-    reached: set[int] = set()
-    todo = {task}
-    while todo:
-        todo = set().union(*(readers.get(one, ()) for one in todo)) - reached
-        reached |= todo
-    return reached
 
 
 def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, found: list[Link]) -> Iterator[Problem]:

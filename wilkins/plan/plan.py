@@ -276,6 +276,16 @@ class Plan:
         return self.source.name if self.folder is None else f"--builtin {self.source.parent.name}"
 
 
+def reached(readers: Mapping[int, set[int]], task: int) -> set[int]:
+    """The tasks that steps of one go to, over others, too. By hand: to import networkx takes longer than to plan."""
+    found: set[int] = set()
+    todo = {task}
+    while todo:
+        todo = set().union(*(readers.get(one, ()) for one in todo)) - found
+        found |= todo
+    return found
+
+
 def may_read_again(task: TaskPlan) -> bool:
     """Whether a start after a failure may be for the step at which the program has failed."""
     return (task.restart.how == "each-step") if task.restart else task.rerun != "never"

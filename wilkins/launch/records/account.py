@@ -13,7 +13,7 @@ from wilkins.launch.programs.environment import takes_filename
 from wilkins.launch.records.tracednames import Ends, Trace, Traced, names_of
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.similarnames import as_next, pattern_of
-from wilkins.plan.plan import Plan, PortPlan, TaskPlan
+from wilkins.plan.plan import Plan, PortPlan, TaskPlan, reached
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import text_table
 from wilkins.terminal.wording import listed, paragraphs
@@ -152,6 +152,7 @@ class Account:
         for index, numbers in found.items():
             port = rows[numbers[0]][2]
             seen = [traced.get(_ends(self._plan, *rows[number][1:]), Traced()) for number in numbers]
+            after = {port.task, *reached(self._after, port.task)}
             readers.append(
                 Reader(
                     self._plan.tasks[port.task],
@@ -161,22 +162,13 @@ class Account:
                     starts[port.task],
                     frozenset(map(pattern_of, (name for one in seen for name in one.read))),
                     frozenset(map(pattern_of, (name for one in seen for name in one.unread.all))),
-                    any(self._leads(port.task, rows[number][1].task) for number in numbers),
+                    not after.isdisjoint(rows[number][1].task for number in numbers),
                     [name for one in seen for name in one.written.all],
                     [one.called for place, one in inports if one.task == port.task and report.ports[place].again],
                     complete_files=partial(_remedy, report, [rows[number][0].outport for number in numbers]),
                 )
             )
         return readers
-
-    def _leads(self, task: int, goal: int) -> bool:
-        """Whether what a task writes reaches another, over whatever tasks."""
-        seen, todo = {task}, [task]
-        while todo and goal not in seen:
-            more = self._after.get(todo.pop(), set()) - seen
-            seen |= more
-            todo += more
-        return goal in seen
 
     def record(self) -> list[dict[str, Any]]:
         """The account as plain data."""
