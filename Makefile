@@ -65,14 +65,16 @@ demo: install
 # TORCH=torch brings PyTorch, too; without it the tests that need it are left out.
 TORCH ?=
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) install --quiet --no-build-isolation --editable '.[mpi,examples,docs,test]' $(TORCH)
+	$(PIP) install --quiet --upgrade 'pip>=25.1'  # older ones know no --group
+	$(PIP) install --quiet --no-build-isolation --editable '.[completion,draw,examples,mpi,partners,submit]' \
+		--group docs --group test $(TORCH)
 	@touch $@
 
 test-environment: $(VENV)/.installed-test
 
 # Programs that nobody wrote for workflows; `make test-all` runs them.
 $(VENV)/.installed-foreign: $(VENV)/.installed-test
-	$(PIP) install --quiet --no-build-isolation --editable '.[foreign]'
+	$(PIP) install --quiet --group foreign
 	@touch $@
 
 foreign-environment: $(VENV)/.installed-foreign
@@ -100,7 +102,7 @@ native-test: $(VENV)/.installed-test
 	PYTHON=$(abspath $(BIN)/python) tools/native-test thread
 
 bench: $(VENV)/.installed-test
-	$(PIP) install --quiet adios2 || echo "ADIOS2 cannot be installed here: it is left out"
+	$(PIP) install --quiet --group bench || echo "ADIOS2 cannot be installed here: it is left out"
 	$(BIN)/python -m benchmarks speed --wait 10 --out build/speed.json
 	$(BIN)/python -m pytest -m bench
 

@@ -182,6 +182,6 @@ def left_out(programs: Mapping[str, str]) -> list[str]:
         "MPI": (which("mpiexec"), "mpiexec (pip install mpich)"),
         "parallel files, MPICH": ("parallel.mpich" in programs, "h5pcc.mpich (libhdf5-mpich-dev)"),
         "parallel files, Open MPI": ("parallel.openmpi" in programs, "h5pcc.openmpi (libhdf5-openmpi-dev)"),
-        SST: (importlib.util.find_spec("adios2"), "adios2 (pip install 'wilkins[bench]')"),
+        SST: (importlib.util.find_spec("adios2"), "adios2 (pip install adios2)"),
     }
     return [f"{what}: no {need}" for what, (there, need) in needs.items() if not there]
