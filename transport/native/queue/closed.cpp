@@ -1,4 +1,4 @@
-// Closed closed files until they are published.
+// Closed files that are not yet published.
 #include "queue/closed.hpp"
 
 #include <cstring>

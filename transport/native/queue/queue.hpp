@@ -73,8 +73,8 @@ Found find(const Board& board, int inport, int reader, const char* name);
 // open may have to wait until it is known whether that is what it gets; to a look or a listing, the file is there.
 bool find_consumed(const Board& board, int inport, int reader, const char* name, int* slot);
 
-// The rank waits to open a name again, of which it has consumed a step, until it is known whether there is to be another one. May that be given up,
-// so that the name means the step that it has consumed, or one that is gone? And is it, until the rank opens a step?
+// A rank that opens a name again, of which it has consumed a step, waits until it is known whether another one comes. `may_settle`: true if the
+// wait can be given up, so that the name means the consumed step, or one that is gone. `is_settled`: true if it is, until the rank opens a step.
 bool may_settle(const Board& board, int inport, int reader, const char* name);
 bool is_settled(const Board& board, int inport, int reader, const char* name);
 void settle_name(const Board& board, int inport, int reader, const char* name);
@@ -96,8 +96,8 @@ bool comes_late(const Board& board, int inport, int reader, const Found& found);
 // Rank `reader` opens what `find` returned. In order, it is past all earlier steps; by name, past those that another rank has consumed.
 void take(const Board& board, int inport, int reader, const Found& found);
 
-// The rank has opened a step: one that was published before it, that no rank has consumed, and of whose name one has consumed an older one; -1: there
-// is none. Where the channel keeps all steps.
+// Where the channel keeps all steps: a step that was published before the one that the rank has opened, that no rank has consumed, and of whose name
+// one has consumed an older step; -1: there is none.
 int newer_behind(const Board& board, int inport, int slot);
 
 // Rank `reader` opens the step that another rank of its task has chosen.
@@ -183,7 +183,7 @@ bool is_last_gone(const Board& board, const PortRecord& inport, int last, uint64
 enum class LetGo { no, unread, read };
 LetGo let_go_of(const Board& board, const PortRecord& inport, const char* name);
 
-// To how many that the in-port's producers have written did it happen?
+// The number of names of the in-port's producers to which it happened.
 uint64_t count_let_go(const Board& board, const PortRecord& inport);
 
 // A rank of the in-port's task has removed the name. Has one, and was the name not written since?

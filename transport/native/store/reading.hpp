@@ -20,7 +20,7 @@ StepFile* open_to_read(const Match& match, const Library& library, int* error);
 
 StepFile* open_to_look(const Match& match, const Library& library, int* error);
 
-// A look at a name of which there is no further step: does it mean the last one, which a library that reads the others has not consumed?
+// A look at a name without a further step: true if it means the last one, which a library that reads the others has not consumed.
 bool look_at_last(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns);
 
 // A library opens the in-port's name by itself, out of a step that was published as this one of the run: the step of the name that belongs
