@@ -87,7 +87,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "remove": (replace(IN_PYTHON, how="remove"),),
     "rename": (RENAME,),
     "reserve": (WRITER,),
-    "rest": (replace(WRITER, how="reopen", port={"publish": 2}, kinds=REST),),
+    "closed": (replace(WRITER, how="reopen", port={"publish": 2}, kinds=REST),),
     "closed.turning": (replace(WRITER, how="reopen", port={"publish": "next"}, kinds=REST),),
     "snapshot": (replace(WRITER, how="flush", port={"publish": "flush"}, kinds=("h5py", "shared", "mpich")),),
     "start": (LAUNCHER,),
