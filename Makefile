@@ -34,7 +34,7 @@ help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
 	@echo "make test         install what the tests need and show every promise once: about 10 minutes on 2 cores"
 	@echo "make test-all     all tests, of every case; SHARD=2/4 runs the second of four parts, 30 minutes each at most"
-	@echo "make lint         ruff and mypy"
+	@echo "make lint         ruff, clang-format and mypy"
 	@echo "make site         build the documentation into build/site"
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
 	@echo "make bench        measure beside memcpy, files, MPI and others, and judge what must be fast"
@@ -89,6 +89,7 @@ test-all:
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run -Werror $(wildcard transport/native/*/*.[ch]pp tests/native/*.[ch]pp)
 	$(BIN)/mypy
 
 # The pages, with the reference of the Python interface; every warning is an error.

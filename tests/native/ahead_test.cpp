@@ -1,4 +1,5 @@
-// Memory that was made ready for an arena becomes that arena, and no more of it than was ready; where memory is short, it goes.
+// Memory that was made ready for an arena becomes that arena, and no more of it than was ready; where memory is short,
+// it goes.
 #include "board/ahead.hpp"
 #include "board/arena.hpp"
 #include "board/process.hpp"
@@ -17,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-
 using namespace wilkins;
 using ahead::Offer;
 using ahead::State;
@@ -31,7 +31,8 @@ std::string offer(const Board& board, int place, uint64_t number, uint64_t size,
     char path[4096];
     ahead::path_of(board, 0, place, number, path, sizeof(path));
     const int fd = ::open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
-    CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(size)) == 0 && posix_fallocate(fd, 0, static_cast<off_t>(ready)) == 0);
+    CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(size)) == 0 &&
+          posix_fallocate(fd, 0, static_cast<off_t>(ready)) == 0);
     close(fd);
     Spare& spare = board.source(0).ahead.spares[place];
     spare.size.store(size);
@@ -72,7 +73,8 @@ void becomes_the_arena(const Board& board) {
     CHECK(look(path).st_size == -1 && spare_bytes(board) == 0);
     const std::string arena = std::string(board.folder()) + "/a0";
     CHECK(look(arena).st_ino == inode && static_cast<uint64_t>(look(arena).st_size) == 3 * kMiB);
-    CHECK(board.slot(0).reserved.load() == 3 * kMiB && board.head().memory == 3 * kMiB && board.port(0).used == 3 * kMiB);
+    CHECK(board.slot(0).reserved.load() == 3 * kMiB && board.head().memory == 3 * kMiB &&
+          board.port(0).used == 3 * kMiB);
     write(file, 100, kMiB, 7);
     write(file, 4 * kMiB, 10, 8);  // beyond what was ready
     close_step(file);
@@ -84,7 +86,8 @@ void becomes_the_arena(const Board& board) {
     CHECK(read && read->eof() == 4 * kMiB + 10);
     std::vector<unsigned char> bytes(read->eof());
     read->read(0, bytes.data(), bytes.size());
-    for (uint64_t k = 0; k < bytes.size(); ++k) CHECK(bytes[k] == (k >= 100 && k < 100 + kMiB ? 7 : k >= 4 * kMiB ? 8 : 0));
+    for (uint64_t k = 0; k < bytes.size(); ++k)
+        CHECK(bytes[k] == (k >= 100 && k < 100 + kMiB ? 7 : k >= 4 * kMiB ? 8 : 0));
     close_step(read);
     CHECK(board.head().memory == 4 * kMiB + 10 && board.head().memory_peak >= 4 * kMiB);
 }

@@ -17,7 +17,9 @@ struct Run {
     explicit Run(const char* stands = "", bool may_have_alias = true, const char* pattern = "*.h5") {
         BoardPlan plan;
         plan.tasks = {{"a", 1}, {"b", 1}, {"look", 2}};
-        plan.ports = {{0, Direction::out, "*.h5", 0}, {1, Direction::out, "*.h5", 0}, {2, Direction::in, pattern, 0, {}, stands, may_have_alias}};
+        plan.ports = {{0, Direction::out, "*.h5", 0},
+                      {1, Direction::out, "*.h5", 0},
+                      {2, Direction::in, pattern, 0, {}, stands, may_have_alias}};
         plan.channels = {{0, 2, 1, 8, WhenFull::block, 2}, {1, 2, 1, 8, WhenFull::block, 2}};
         CHECK(create_board(scratch.path.c_str(), plan) == 0 && board.attach(scratch.path.c_str()) == 0);
         queue::task_started(board, 0);
@@ -74,7 +76,8 @@ void names_of_producers_stay_theirs() {
     Run no_alias("", false);
     no_alias.write(0, "out_0.h5");
     CHECK(no_alias.gives("in.h5", "-") && queue::is_strange(no_alias.board, no_alias.port(), "in.h5"));
-    CHECK(!queue::is_strange(no_alias.board, no_alias.port(), "out_3.h5") && !queue::is_strange(no_alias.board, no_alias.port(), "in.nc"));
+    CHECK(!queue::is_strange(no_alias.board, no_alias.port(), "out_3.h5") &&
+          !queue::is_strange(no_alias.board, no_alias.port(), "in.nc"));
 }
 
 void a_file_on_disk_prevents_it_unless_a_run_has_left_it() {
@@ -102,8 +105,10 @@ void a_given_name() {
     Run run("data/in.h5", false, "out_*.h5");
     run.write(0, "out_0.h5");
     run.write(1, "x/out_1.h5");
-    CHECK(is_called(run.port(), "/here/data/in.h5") && !is_called(run.port(), "in.h5") && !is_called(run.port(), "out_0.h5"));
-    CHECK(run.gives("data/in.h5", "out_0.h5") && run.gives("/here/data/in.h5", "x/out_1.h5") && run.gives("data/in.h5", "-"));
+    CHECK(is_called(run.port(), "/here/data/in.h5") && !is_called(run.port(), "in.h5") &&
+          !is_called(run.port(), "out_0.h5"));
+    CHECK(run.gives("data/in.h5", "out_0.h5") && run.gives("/here/data/in.h5", "x/out_1.h5") &&
+          run.gives("data/in.h5", "-"));
 }
 
 // A program that has opened nothing is not started for its step again, whether there is an alias later or not.

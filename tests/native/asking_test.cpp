@@ -25,7 +25,8 @@ struct Case {
 // The state of one run: a producer, and ranks that each carry out the same program at their own pace.
 class Run {
 public:
-    Run(const Case& what, unsigned seed) : what_(what), random_(seed), answers_(kRanks), written_(static_cast<size_t>(what.writers)) {
+    Run(const Case& what, unsigned seed)
+        : what_(what), random_(seed), answers_(kRanks), written_(static_cast<size_t>(what.writers)) {
         const char* pattern = what.fixed ? "x.h5" : "x*.h5";
         BoardPlan plan;
         plan.tasks = {{"sim", what.writers}, {"look", kRanks}};
@@ -91,7 +92,8 @@ private:
             if (choice < 0) return answers.push_back(kEnded);
         } else {
             const queue::Answer answer = queue::poll(board_, 1, rank);
-            if (answer != queue::Answer::step) return answers.push_back(answer == queue::Answer::ended ? kEnded : kNone);
+            if (answer != queue::Answer::step)
+                return answers.push_back(answer == queue::Answer::ended ? kEnded : kNone);
             CHECK(choice >= 0);
         }
         CHECK(queue::choose(board_, 1, rank, !waits) == choice);

@@ -21,10 +21,11 @@ void await(const std::atomic<uint32_t>& word, uint32_t value) {
 // Somebody who sleeps at a port until its bell rings.
 class Sleeper {
 public:
-    Sleeper(const Board& board, int port) : thread_([&board, port, seen = board.bell(port), this] {
-        while (board.bell(port) == seen) CHECK(board.sleep(port, seen, 60'000));
-        awake_ = true;
-    }) {}
+    Sleeper(const Board& board, int port)
+        : thread_([&board, port, seen = board.bell(port), this] {
+              while (board.bell(port) == seen) CHECK(board.sleep(port, seen, 60'000));
+              awake_ = true;
+          }) {}
     ~Sleeper() { thread_.join(); }
     bool awake() const { return awake_; }
 
@@ -45,7 +46,8 @@ int main() {
     CHECK(board.attach(scratch.path.c_str()) == 0);
     CHECK(again.attach(scratch.path.c_str()) == 0);
 
-    // Who sleeps is woken when the lock is given back, which is needed first. (Who was just about to fall asleep does not.)
+    // Who sleeps is woken when the lock is given back, which is needed first. (Who was just about to fall asleep does
+    // not.)
     bool slept_on = false;
     for (int round = 0; round < 20 && !slept_on; ++round) {
         Sleeper one(board, 3), other(board, 3);

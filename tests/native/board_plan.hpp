@@ -10,7 +10,11 @@
 namespace wilkins {
 
 struct BoardPlan {
-    struct Task { std::string name; int nprocs; Folder folder = {}; };
+    struct Task {
+        std::string name;
+        int nprocs;
+        Folder folder = {};
+    };
     struct Port {
         int task;
         Direction direction;
@@ -44,14 +48,28 @@ inline int create_board(const char* folder, const BoardPlan& plan) {
     std::vector<plan::BoardTask> tasks;
     std::vector<plan::BoardPort> ports;
     std::vector<plan::BoardChannel> channels;
-    for (const auto& task : plan.tasks) tasks.push_back({task.name.c_str(), task.nprocs, task.folder.device, task.folder.inode});
+    for (const auto& task : plan.tasks)
+        tasks.push_back({task.name.c_str(), task.nprocs, task.folder.device, task.folder.inode});
     for (const auto& port : plan.ports)
-        ports.push_back({port.keys, port.task, port.direction, port.pattern.c_str(), port.cap, port.alias.c_str(), port.may_have_alias});
+        ports.push_back({port.keys, port.task, port.direction, port.pattern.c_str(), port.cap, port.alias.c_str(),
+                         port.may_have_alias});
     for (const auto& one : plan.channels)
-        channels.push_back({one.outport, one.inport, one.every, one.queue, one.when_full, one.readers, one.readers_given, one.offset});
+        channels.push_back(
+            {one.outport, one.inport, one.every, one.queue, one.when_full, one.readers, one.readers_given, one.offset});
     const plan::Arrays run = {
-        tasks.data(), tasks.size(), ports.data(), ports.size(), channels.data(), channels.size(), plan.begins.data(), plan.begins.size(),
-        plan.first_steps.data(), plan.first_steps.size(), plan.log_file.c_str(), plan.trace_file.c_str(), plan.trace_at_once,
+        tasks.data(),
+        tasks.size(),
+        ports.data(),
+        ports.size(),
+        channels.data(),
+        channels.size(),
+        plan.begins.data(),
+        plan.begins.size(),
+        plan.first_steps.data(),
+        plan.first_steps.size(),
+        plan.log_file.c_str(),
+        plan.trace_file.c_str(),
+        plan.trace_at_once,
     };
     return create_board(folder, run);
 }

@@ -78,7 +78,8 @@ void plans() {
     const plan::Begin begin = {0, 0, 1};
     const plan::FirstStep first = {0, 0, 1, 1};
     const plan::Arrays run = {tasks, 2, ports, 2, &channel, 1, &begin, 1, &first, 1, kLongName, kLongName, 0};
-    CHECK(with_each_failing([&] { return wilkins_board_create(scratch.path.c_str(), &run); }, [](int error) { return error == ENOMEM; }) > 0);
+    CHECK(with_each_failing([&] { return wilkins_board_create(scratch.path.c_str(), &run); },
+                            [](int error) { return error == ENOMEM; }) > 0);
 
     int error = 0;
     Watched* watched = nullptr;
@@ -93,8 +94,18 @@ void plans() {
     reader.process = board.self();
     std::vector<char> text(1 << 16);
     const auto no_text = [](size_t length) { return length == SIZE_MAX && errno == ENOMEM; };
-    CHECK(with_each_failing([&] { errno = 0; return wilkins_report(watched, 1, text.data(), text.size()); }, no_text) > 0);
-    CHECK(with_each_failing([&] { errno = 0; return wilkins_stuck(watched, text.data(), text.size()); }, no_text) > 0);
+    CHECK(with_each_failing(
+              [&] {
+                  errno = 0;
+                  return wilkins_report(watched, 1, text.data(), text.size());
+              },
+              no_text) > 0);
+    CHECK(with_each_failing(
+              [&] {
+                  errno = 0;
+                  return wilkins_stuck(watched, text.data(), text.size());
+              },
+              no_text) > 0);
     Board::Lock lock(board);  // nobody has kept it
     lock.release();
     wilkins_board_detach(watched);
@@ -118,7 +129,12 @@ void ends_of_threads() {
     static bool failed = false;
     pthread_t thread;
     const auto end = [](void*) -> void* {
-        return guarded("a call", []() -> void* { pthread_exit(&failed); }, [](int) -> void* { failed = true; return nullptr; });
+        return guarded(
+            "a call", []() -> void* { pthread_exit(&failed); },
+            [](int) -> void* {
+                failed = true;
+                return nullptr;
+            });
     };
     void* result = nullptr;
     CHECK(pthread_create(&thread, nullptr, end, nullptr) == 0 && pthread_join(thread, &result) == 0);

@@ -12,12 +12,12 @@
 #include "board_plan.hpp"
 #include "posix/libc.hpp"
 
-#define CHECK(condition)                                                                    \
-    do {                                                                                    \
-        if (!(condition)) {                                                                 \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);         \
-            exit(1);                                                                        \
-        }                                                                                   \
+#define CHECK(condition)                                                            \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                                \
+        }                                                                           \
     } while (false)
 
 namespace wilkins::test {
@@ -60,7 +60,8 @@ private:
     Scratch* previous_ = nullptr;
 };
 
-// Makes this process rank 0 of task 0 of a run whose only task reads what it writes, so that one process can play both sides.
+// Makes this process rank 0 of task 0 of a run whose only task reads what it writes, so that one process can play both
+// sides.
 inline void join_loop(const Scratch& scratch, const char* pattern, unsigned queue, uint64_t cap) {
     BoardPlan plan;
     plan.tasks = {{"loop", 1}};

@@ -1,5 +1,6 @@
-// Whatever a process says that knows the run's key, the server of files goes on: hellos and requests drawn by chance, many of them nearly right.
-// WILKINS_FUZZ_HELLOS: how many connections (default 10,000), WILKINS_TEST_SEED: another draw.
+// Whatever a process says that knows the run's key, the server of files goes on: hellos and requests drawn by chance,
+// many of them nearly right. WILKINS_FUZZ_HELLOS: how many connections (default 10,000), WILKINS_TEST_SEED: another
+// draw.
 #include "board/process.hpp"
 #include "base/raw.hpp"
 #include "check.hpp"
@@ -75,13 +76,15 @@ std::string conversation(const std::vector<StepToken>& known) {
     const far::Hello first = hello(known);
     add(&text, &first, sizeof(first));
     for (uint64_t left = below(6); left > 0; --left) {
-        const far::Request request = {static_cast<uint32_t>(below(16) ? below(far::close + 1) : chance()), static_cast<int32_t>(below(2) ? below(3) : chance()),
-                                      number(), number()};
+        const far::Request request = {static_cast<uint32_t>(below(16) ? below(far::close + 1) : chance()),
+                                      static_cast<int32_t>(below(2) ? below(3) : chance()), number(), number()};
         add(&text, &request, sizeof(request));
-        if (request.what == far::write || request.what == far::gather) text.resize(text.size() + below(4096), static_cast<char>(below(256)));
+        if (request.what == far::write || request.what == far::gather)
+            text.resize(text.size() + below(4096), static_cast<char>(below(256)));
     }
     if (below(4) == 0) text.resize(below(text.size() + 1));
-    for (uint64_t left = below(4) ? 0 : below(16); left > 0 && !text.empty(); --left) text[below(text.size())] = static_cast<char>(chance());
+    for (uint64_t left = below(4) ? 0 : below(16); left > 0 && !text.empty(); --left)
+        text[below(text.size())] = static_cast<char>(chance());
     return text;
 }
 
@@ -123,8 +126,10 @@ void proofs_are_those_of_the_standard() {
         for (const unsigned char byte : bytes) text += (snprintf(digits, sizeof(digits), "%02x", byte), digits);
         return text;
     };
-    CHECK(hex(handshake::hmac("Jefe", "what do ya want for nothing?")) == "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-    CHECK(hex(handshake::hmac(std::string(20, '\xaa'), std::string(50, '\xdd'))) == "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
+    CHECK(hex(handshake::hmac("Jefe", "what do ya want for nothing?")) ==
+          "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    CHECK(hex(handshake::hmac(std::string(20, '\xaa'), std::string(50, '\xdd'))) ==
+          "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
     CHECK(hex(handshake::hmac(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")) ==
           "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
@@ -151,7 +156,8 @@ int main() {
     CHECK(written->write(0, bytes.data(), bytes.size()) == 0);
 
     const size_t before = threads();
-    for (long left = count ? atol(count) : 10'000; left > 0; --left) talk(conversation({first, written->token(), {-1, -1, 0}}));
+    for (long left = count ? atol(count) : 10'000; left > 0; --left)
+        talk(conversation({first, written->token(), {-1, -1, 0}}));
     for (int waited = 0; threads() > before; ++waited) {
         CHECK(waited < kPatience);
         usleep(1000);

@@ -1,5 +1,5 @@
-// Producers and consumers of a fixed name are killed at any moment and started again: what arrives is whole, in order and
-// arrives once, and nobody waits for ever. What is on disk is whole too, in modes that keep it there.
+// Producers and consumers of a fixed name are killed at any moment and started again: what arrives is whole, in order
+// and arrives once, and nobody waits for ever. What is on disk is whole too, in modes that keep it there.
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -119,8 +119,8 @@ pid_t start(const char* folder, int task, uint32_t incarnation, int pipe) {
     _exit(1);
 }
 
-// Neither a partial file nor, once the slots are let go, anything hidden. In a process of its own: one that has looked at
-// the disk has settled that it is in no run.
+// Neither a partial file nor, once the slots are let go, anything hidden. In a process of its own: one that has looked
+// at the disk has settled that it is in no run.
 void check_disk(const Board& board, bool over) {
     const pid_t child = fork();
     CHECK(child >= 0);
@@ -175,7 +175,8 @@ void storm(unsigned seed, WhenFull when, Mode mode, int kills) {
         CHECK(read(ends[0], &report, sizeof(report)) == sizeof(report));
         CHECK(report.whole);
         uint32_t* before = last[report.sink];
-        const bool later = report.incarnation > before[0] || (report.incarnation == before[0] && report.number > before[1]);
+        const bool later =
+            report.incarnation > before[0] || (report.incarnation == before[0] && report.number > before[1]);
         CHECK(!any[report.sink] || later);
         any[report.sink] = true;
         before[0] = report.incarnation;

@@ -1,4 +1,5 @@
-// A file of which bytes are on other hosts reads as if all were here: random writes on four hosts, cuts and growths, against a vector.
+// A file of which bytes are on other hosts reads as if all were here: random writes on four hosts, cuts and growths,
+// against a vector.
 //
 // The "other hosts" are parts in this one's shared memory, which are read without a server; so no socket is needed.
 #include "board/process.hpp"
@@ -16,7 +17,6 @@
 #include <random>
 #include <string>
 #include <vector>
-
 
 using namespace wilkins;
 
@@ -60,7 +60,8 @@ void check_range(StepFile* file, const std::vector<unsigned char>& model, size_t
 }
 
 // What a rank on another host does that writes whole sectors: keeps them there, and says so.
-void write_elsewhere(StepFile* file, Part* part, uint64_t number, uint64_t begin, const std::vector<unsigned char>& bytes) {
+void write_elsewhere(StepFile* file, Part* part, uint64_t number, uint64_t begin,
+                     const std::vector<unsigned char>& bytes) {
     CHECK(part->hold(begin, begin + bytes.size()) == 0);
     memcpy(part->bytes() + begin, bytes.data(), bytes.size());
     CHECK(file->put(begin, bytes.size(), number) == 0);
@@ -78,7 +79,8 @@ void random_against_model(unsigned seed, bool looks) {
         Part* const part = Part::open(kLead, token.slot, true, &error);
         CHECK(part != nullptr);
         part->begin(token.stamp, where.c_str());
-        CHECK(!part->holds(token.stamp + 1, nullptr) && !part->holds(token.stamp, "nobody:0") && part->holds(token.stamp, where.c_str()));
+        CHECK(!part->holds(token.stamp + 1, nullptr) && !part->holds(token.stamp, "nobody:0") &&
+              part->holds(token.stamp, where.c_str()));
         const int number = homes::number_of(token.slot, where.c_str(), kLead, false);
         CHECK(number == 1 && homes::number_of(token.slot, where.c_str(), kLead, false) == 1);
         for (int k = 0; k < 60; ++k) {
@@ -127,7 +129,8 @@ void what_is_read_comes() {
     CHECK(homes::number_of(token.slot, kWhere[0].c_str(), kLead, false) == 1);
     std::vector<unsigned char> model = noise(random, 2 * kHalf);
     CHECK(file->write(0, model.data(), kHalf) == 0);
-    write_elsewhere(file, part, 1, kHalf, std::vector<unsigned char>(model.begin() + static_cast<std::ptrdiff_t>(kHalf), model.end()));
+    write_elsewhere(file, part, 1, kHalf,
+                    std::vector<unsigned char>(model.begin() + static_cast<std::ptrdiff_t>(kHalf), model.end()));
     close_step(file);
     const SlotRecord& slot = process().board.slot(token.slot);
     CHECK(slot.lazy.is == Absence::scattered && slot.lazy.absent.load() == kHalf / homes::kSector);
@@ -156,7 +159,8 @@ void runs() {
     write_elsewhere(file, part, 1, 128, std::vector<unsigned char>(64, 1));
     CHECK(file->write(1000, "x", 1) == 0);
     const std::vector<homes::Run> all = homes::runs_of(token.slot, 100, 500);
-    CHECK(all.size() == 3 && all[0].end == 128 && all[0].host == homes::kHere && all[1].end == 192 && all[1].host == 1 && all[2].end == 500);
+    CHECK(all.size() == 3 && all[0].end == 128 && all[0].host == homes::kHere && all[1].end == 192 &&
+          all[1].host == 1 && all[2].end == 500);
     const std::vector<homes::Range> here = homes::here_among(token.slot, {{0, UINT64_MAX}}, 1001);
     CHECK(here.size() == 2 && here[0].end == 128 && here[1].begin == 192 && here[1].end == 1001);
     CHECK(file->put(1, 64, 1) == EPROTO && file->put(64, 63, 1) == EPROTO && file->put(0, 64, 0) == EPROTO);

@@ -48,7 +48,8 @@ int main() {
         queue::task_exited(board, 1, false);
         CHECK(board.port(0).steps >= steps);
         steps = board.port(0).steps;
-        for (int s = 0; s < board.head().slots; ++s) CHECK(board.slot(s).holds == 0 && board.slot(s).state != SlotState::writing);
+        for (int s = 0; s < board.head().slots; ++s)
+            CHECK(board.slot(s).holds == 0 && board.slot(s).state != SlotState::writing);
     }
     CHECK(steps > 200);
     puts("kill: ok");

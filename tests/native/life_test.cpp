@@ -1,4 +1,5 @@
-// Processes are known to live by locks, which end with them alone; a lock of the board is taken from a holder only when it is dead.
+// Processes are known to live by locks, which end with them alone; a lock of the board is taken from a holder only when
+// it is dead.
 #include "board/life.hpp"
 
 #include <signal.h>
@@ -37,7 +38,8 @@ void until(const std::atomic<int>& step, int wanted) {
 void end(pid_t child) {
     kill(child, SIGKILL);
     siginfo_t info;
-    CHECK(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);  // dead, and nobody has asked how it ended
+    CHECK(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) ==
+          0);  // dead, and nobody has asked how it ended
 }
 
 void a_lock_ends_with_its_process_alone(const Board& board) {

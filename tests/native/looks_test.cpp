@@ -1,4 +1,5 @@
-// Looks on the board: whose wait ends by itself, which answers ranks share, and what a look at the end of a stream says of its task.
+// Looks on the board: whose wait ends by itself, which answers ranks share, and what a look at the end of a stream says
+// of its task.
 #include "queue/answers.hpp"
 
 #include <cstring>
@@ -47,7 +48,8 @@ struct Run {
     Board board;
 };
 
-// A reader looks for what its producer cannot write before it reads: it finds that out by itself, and nobody stops the run.
+// A reader looks for what its producer cannot write before it reads: it finds that out by itself, and nobody stops the
+// run.
 void a_look_among_those_that_wait_for_each_other() {
     Run run(1);
     run.write("s0.h5");
@@ -70,7 +72,8 @@ void ranks_share_answers() {
     SharedAnswer second(run.board, 1, 0, "s0.h5");
     second.give(stamp);
     CHECK(SharedAnswer(run.board, 1, 1, "s0.h5").known().given);
-    CHECK(SharedAnswer(run.board, 1, 2, "s1.h5").known().given == false);  // another name: it goes by itself from now on
+    CHECK(SharedAnswer(run.board, 1, 2, "s1.h5").known().given ==
+          false);  // another name: it goes by itself from now on
     CHECK(SharedAnswer(run.board, 1, 2, "s0.h5").known().given == false);
     const SharedAnswer::Known known = SharedAnswer(run.board, 1, 1, "s0.h5").known();
     CHECK(known.given && run.board.slot(known.slot).stamp == stamp);

@@ -57,10 +57,13 @@ int main() {
     // Any number of folders.
     CHECK(is_deep("**/x.h5") && is_deep("a/**/x.h5") && !is_deep("a**/x.h5") && !is_deep("a/**"));
     CHECK(glob_match("**/x.h5", "x.h5") && glob_match("**/x.h5", "a/b/x.h5") && !glob_match("**/x.h5", "a/xx.h5"));
-    CHECK(glob_match("a/**/x*.h5", "a/x1.h5") && glob_match("a/**/x*.h5", "a/b/c/x1.h5") && !glob_match("a/**/x*.h5", "b/x1.h5"));
+    CHECK(glob_match("a/**/x*.h5", "a/x1.h5") && glob_match("a/**/x*.h5", "a/b/c/x1.h5") &&
+          !glob_match("a/**/x*.h5", "b/x1.h5"));
     CHECK(glob_match("a*/**/b/**/c", "a1/x/b/y/z/c") && !glob_match("a*/**/b/**/c", "a1/x/y/z/c"));
-    CHECK(pattern_match("b/**/x.h5", kAllComponents, "/a/b/c/x.h5") && !pattern_match("b/**/x.h5", kAllComponents, "/a/c/x.h5"));
-    CHECK(pattern_match("/a/**/x.h5", kAllComponents, "/a/b/c/x.h5") && !pattern_match("**/x.h5", kAllComponents, "x.h5"));
+    CHECK(pattern_match("b/**/x.h5", kAllComponents, "/a/b/c/x.h5") &&
+          !pattern_match("b/**/x.h5", kAllComponents, "/a/c/x.h5"));
+    CHECK(pattern_match("/a/**/x.h5", kAllComponents, "/a/b/c/x.h5") &&
+          !pattern_match("**/x.h5", kAllComponents, "x.h5"));
     CHECK(literal_folder("/a/b/c*.h5") == 5 && literal_folder("/a/b*/c.h5") == 3 && literal_folder("/c.h5") == 1);
     CHECK(count_components("/a/b.h5") == 2 && count_components("b.h5") == 1);
     CHECK(strcmp(last_components("/a/b/c.h5", 2), "b/c.h5") == 0);

@@ -12,7 +12,9 @@ namespace {
 
 // What one call moves, of which the kernel may do less.
 void cross(std::mt19937& random, std::vector<std::vector<char>> pieces) {
-    const auto any = [&random](uint64_t least, uint64_t most) { return std::uniform_int_distribution<uint64_t>(least, most)(random); };
+    const auto any = [&random](uint64_t least, uint64_t most) {
+        return std::uniform_int_distribution<uint64_t>(least, most)(random);
+    };
     Pieces left;
     std::vector<char> whole, moved;
     for (std::vector<char>& piece : pieces) {
@@ -44,7 +46,9 @@ int main() {
     CHECK(Pieces().done());
     std::mt19937 random(1);
     for (int round = 0; round < 300; ++round) {
-        const auto any = [&random](size_t least, size_t most) { return std::uniform_int_distribution<size_t>(least, most)(random); };
+        const auto any = [&random](size_t least, size_t most) {
+            return std::uniform_int_distribution<size_t>(least, most)(random);
+        };
         std::vector<std::vector<char>> pieces(any(0, round % 10 == 0 ? 2000 : 20));
         for (std::vector<char>& piece : pieces) {
             piece.resize(any(0, 3) == 0 ? 0 : any(1, 700));

@@ -29,8 +29,8 @@ int read_by(const Board& board, int inport, const char* name, int reader) {
 
 // A board of one producer with `writers` ranks and one consumer with `readers` ranks.
 struct Pair {
-    Pair(const char* out, const char* in, int writers, int readers, unsigned every, unsigned queue_depth, WhenFull when, AccessKeys out_keys = {},
-         AccessKeys in_keys = {}, unsigned offset = 0) {
+    Pair(const char* out, const char* in, int writers, int readers, unsigned every, unsigned queue_depth, WhenFull when,
+         AccessKeys out_keys = {}, AccessKeys in_keys = {}, unsigned offset = 0) {
         BoardPlan plan;
         plan.tasks = {{"sim", writers}, {"look", readers}};
         plan.ports = {{0, Direction::out, out, 0, out_keys}, {1, Direction::in, in, 0, in_keys}};
@@ -112,7 +112,8 @@ void any_order_within_the_queue() {
     }
 }
 
-// Ranks that share the files among them give the others' up, one after the other; the queue is for what none has consumed.
+// Ranks that share the files among them give the others' up, one after the other; the queue is for what none has
+// consumed.
 void every_rank_its_share() {
     Pair p("plt*.h5", "plt*.h5", 1, 3, 1, 2, WhenFull::block);
     const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
@@ -141,7 +142,8 @@ void one_rank_is_late() {
 // Two ranks read all, each file's second part before its first, and none loses what the other has consumed.
 void the_other_way_round_by_two_ranks() {
     Pair p("*.h5", "*.h5", 1, 2, 1, 2, WhenFull::block);
-    for (int s = 0; s < p.board.source(0).slots; ++s) p.board.slot(s).reserved.store(kRetained);  // such large ones are not kept for long
+    for (int s = 0; s < p.board.source(0).slots; ++s)
+        p.board.slot(s).reserved.store(kRetained);  // such large ones are not kept for long
     int sequence = 0;
     for (int i = 0; i < 30; ++i, sequence += 3) {
         const std::string mesh = "mesh" + std::to_string(i) + ".h5", part = "part" + std::to_string(i) + ".h5";
@@ -155,7 +157,8 @@ void the_other_way_round_by_two_ranks() {
     }
 }
 
-// Steps that all have consumed can be opened again by their names, as long as there is room; what was opened least recently goes first.
+// Steps that all have consumed can be opened again by their names, as long as there is room; what was opened least
+// recently goes first.
 void two_passes() {
     const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
     Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::block);
@@ -374,7 +377,8 @@ void given_again_beside_others() {
     again.reads_again = 1;
     BoardPlan plan;
     plan.tasks = {{"sim", 2}, {"look", 1}, {"other", 1}};
-    plan.ports = {{0, Direction::out, "*.h5", 0}, {1, Direction::in, "*.h5", 0, again}, {2, Direction::in, "*.h5", 0, again}};
+    plan.ports = {
+        {0, Direction::out, "*.h5", 0}, {1, Direction::in, "*.h5", 0, again}, {2, Direction::in, "*.h5", 0, again}};
     for (const int inport : {1, 2}) plan.channels.push_back({0, inport, 1, 4, WhenFull::block, 1});
     Pair p(plan);
     CHECK(p.write("a0.h5", 0) && p.write("b0.h5", 1) && p.write("b1.h5", 1));
@@ -443,7 +447,8 @@ void listings_of_ranks() {
     CHECK(queue::begin_listing(p.board, 1, 1, false) == 4);
 }
 
-// A script that was started for one step may open it with several programs; a fixed name stays that step until the next start.
+// A script that was started for one step may open it with several programs; a fixed name stays that step until the next
+// start.
 void started_for_one_step() {
     Pair p("out.h5", "out.h5", 1, 2, 1, 4, WhenFull::block);
     for (int i = 0; i < 3; ++i) CHECK(p.write("out.h5"));
@@ -683,7 +688,8 @@ void repairing() {
     }
 }
 
-// A producer that is started again makes its steps once more, for nobody and without waiting for room, and then goes on.
+// A producer that is started again makes its steps once more, for nobody and without waiting for room, and then goes
+// on.
 void made_again() {
     Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::block);
     const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
@@ -693,7 +699,8 @@ void made_again() {
         queue::task_exited(p.board, 0, false, false);
         queue::go_back(p.board, 0, 0, 1);
         queue::task_started(p.board, 0);
-        for (int i = 1; i < (round == 0 ? 3 : 5); ++i) CHECK(p.write(name(i).c_str()));  // the first time, it fails again meanwhile
+        for (int i = 1; i < (round == 0 ? 3 : 5); ++i)
+            CHECK(p.write(name(i).c_str()));  // the first time, it fails again meanwhile
     }
     CHECK(!p.write("plt5.h5"));
     CHECK(p.board.port(0).steps == 5 && p.board.channel(0).published == 5 && p.board.source(0).rewrites == 0);
@@ -720,7 +727,9 @@ void given_again() {
     again.reads_again = 1;
     for (const char* pattern : {"out.h5", "*.h5"}) {
         Pair p(pattern, pattern, 1, 2, 1, 4, WhenFull::block, {}, again);
-        const auto name = [&](int i) { return strcmp(pattern, "out.h5") == 0 ? std::string(pattern) : std::to_string(i) + ".h5"; };
+        const auto name = [&](int i) {
+            return strcmp(pattern, "out.h5") == 0 ? std::string(pattern) : std::to_string(i) + ".h5";
+        };
         for (int i = 0; i < 4; ++i) CHECK(p.write(name(i).c_str()));
         for (int i = 0; i < 2; ++i) CHECK(p.read(name(i).c_str(), 0) == i && p.read(name(i).c_str(), 1) == i);
         CHECK(p.read(name(2).c_str(), 1) == 2);  // one rank is further
@@ -753,7 +762,8 @@ void opened_twice_per_step() {
         Pair p(pattern, pattern, 1, 2, 1, 2, WhenFull::block, {}, twice);
         CHECK(p.write("out.h5") && p.write("out.h5"));
         const int slot = queue::find(p.board, 1, 0, "out.h5").slot;
-        CHECK(p.read("out.h5", 0) == 0 && p.read("out.h5", 1) == 0 && p.read("out.h5", 1) == 0 && p.read("out.h5", 1) == 1);
+        CHECK(p.read("out.h5", 0) == 0 && p.read("out.h5", 1) == 0 && p.read("out.h5", 1) == 0 &&
+              p.read("out.h5", 1) == 1);
         CHECK(queue::needed(p.board, p.board.slot(slot), true));
         CHECK(p.read("out.h5", 0) == 0);
         CHECK(!queue::needed(p.board, p.board.slot(slot), true));
@@ -801,13 +811,19 @@ void chosen_of_one_name() {
     CHECK(p.read("x.h5") == -1);
 }
 
-// A name whose step was dropped will not come again, however many steps ago that was and however the names are numbered.
+// A name whose step was dropped will not come again, however many steps ago that was and however the names are
+// numbered.
 void names_of_long_ago() {
     const auto step = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
-    const auto padded = [](int i) { return (i % 2 ? "a/x-" : "a/y-") + std::to_string(100000000 + i / 2 * 250).substr(1) + "-of-9.h5"; };
-    const auto mixed = [](int i) { return "run" + std::to_string(i % 3) + "-" + std::to_string(hash_text(std::to_string(i).c_str())) + ".h5"; };
+    const auto padded = [](int i) {
+        return (i % 2 ? "a/x-" : "a/y-") + std::to_string(100000000 + i / 2 * 250).substr(1) + "-of-9.h5";
+    };
+    const auto mixed = [](int i) {
+        return "run" + std::to_string(i % 3) + "-" + std::to_string(hash_text(std::to_string(i).c_str())) + ".h5";
+    };
     const int many = 20000;
-    for (const auto& name : {std::function<std::string(int)>(step), std::function<std::string(int)>(padded), std::function<std::string(int)>(mixed)}) {
+    for (const auto& name : {std::function<std::string(int)>(step), std::function<std::string(int)>(padded),
+                             std::function<std::string(int)>(mixed)}) {
         Pair p("*.h5", "*.h5", 1, 1, 1, 2, WhenFull::drop_oldest);
         for (int i = 0; i < many; ++i) CHECK(p.write(name(i).c_str()));
         CHECK(!p.board.source(0).rewrites);
@@ -817,7 +833,8 @@ void names_of_long_ago() {
     }
     Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::drop_oldest);
     for (int i = 0; i < many; ++i) CHECK(p.write(step(i).c_str()));
-    for (const char* other : {"plt.h5", "plt00.h5", "plt007.h5", "plt-1.h5", "plt7.h50", "plt20000.h5", "plt99999999999999999999999.h5"})
+    for (const char* other :
+         {"plt.h5", "plt00.h5", "plt007.h5", "plt-1.h5", "plt7.h50", "plt20000.h5", "plt99999999999999999999999.h5"})
         CHECK(p.read(other) == -1);
     CHECK(p.write("plt5000.h5") && p.board.source(0).rewrites);  // now its names mean streams
     CHECK(p.read("plt5000.h5") == many);
@@ -871,14 +888,16 @@ void many_holds() {
     }
     const int reader = p.board.task(1).first_rank;
     for (int round = 0; round < 3; ++round) {
-        for (const int slot : slots) CHECK(queue::add_hold(p.board, reader, slot) && queue::add_hold(p.board, reader, slot));
+        for (const int slot : slots)
+            CHECK(queue::add_hold(p.board, reader, slot) && queue::add_hold(p.board, reader, slot));
         for (const int slot : slots) CHECK(p.board.slot(slot).holds == 2);
         queue::repair(p.board);
         for (const int slot : slots) CHECK(p.board.slot(slot).holds == 2);
         for (const int slot : slots) queue::drop_hold(p.board, reader, slot, p.board.self());
         for (const int slot : slots) CHECK(p.board.slot(slot).holds == 1);
         if (round == 1) queue::task_exited(p.board, 1, false);
-        else for (const int slot : slots) queue::drop_hold(p.board, reader, slot, p.board.self());
+        else
+            for (const int slot : slots) queue::drop_hold(p.board, reader, slot, p.board.self());
         for (const int slot : slots) CHECK(p.board.slot(slot).holds == 0);
     }
 }

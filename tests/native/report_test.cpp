@@ -58,7 +58,8 @@ double cost(Call call) {
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
         call();
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
-        least = std::min(least, static_cast<double>(after.tv_sec - before.tv_sec) + 1e-9 * static_cast<double>(after.tv_nsec - before.tv_nsec));
+        least = std::min(least, static_cast<double>(after.tv_sec - before.tv_sec) +
+                                    1e-9 * static_cast<double>(after.tv_nsec - before.tv_nsec));
     }
     return least;
 }

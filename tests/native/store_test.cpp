@@ -17,7 +17,6 @@
 #include <thread>
 #include <vector>
 
-
 using namespace wilkins;
 
 namespace {
@@ -115,7 +114,8 @@ void stream_of_steps() {
     std::thread producer([] {
         std::vector<uint32_t> data(50000);
         for (int i = 0; i < kSteps; ++i) {
-            for (size_t k = 0; k < data.size(); ++k) data[k] = static_cast<uint32_t>(i) * 7919u + static_cast<uint32_t>(k);
+            for (size_t k = 0; k < data.size(); ++k)
+                data[k] = static_cast<uint32_t>(i) * 7919u + static_cast<uint32_t>(k);
             StepFile* file = create("stream.h5");
             CHECK(file->write(0, data.data(), data.size() * 4) == 0);
             close_step(file);
@@ -126,7 +126,8 @@ void stream_of_steps() {
         CHECK(file->eof() == 200000);
         std::vector<uint32_t> data(50000);
         file->read(0, data.data(), 200000);
-        for (size_t k = 0; k < data.size(); ++k) CHECK(data[k] == static_cast<uint32_t>(i) * 7919u + static_cast<uint32_t>(k));
+        for (size_t k = 0; k < data.size(); ++k)
+            CHECK(data[k] == static_cast<uint32_t>(i) * 7919u + static_cast<uint32_t>(k));
         close_step(file);
     }
     producer.join();
@@ -156,15 +157,16 @@ void many_writers() {
         const auto bytes = all_of(reader);
         CHECK(bytes.size() == kPiece * kPieces);
         for (uint64_t k = 0; k < kPieces; ++k) {
-            const unsigned char expected = k % 5 == 0 ? 0 : static_cast<unsigned char>(k % kWriters + 1 + static_cast<uint64_t>(round));
+            const unsigned char expected =
+                k % 5 == 0 ? 0 : static_cast<unsigned char>(k % kWriters + 1 + static_cast<uint64_t>(round));
             for (uint64_t i = 0; i < kPiece; ++i) CHECK(bytes[k * kPiece + i] == expected);
         }
         close_step(reader);
     }
 }
 
-// Ranks write pieces of all lengths in any order, and some read meanwhile: around borders within 512 bytes, too, nothing is lost, and
-// what nobody writes is zero.
+// Ranks write pieces of all lengths in any order, and some read meanwhile: around borders within 512 bytes, too,
+// nothing is lost, and what nobody writes is zero.
 void pieces_of_all_lengths() {
     constexpr int kWriters = 4;
     constexpr uint64_t kSize = 3 << 20;
@@ -177,7 +179,9 @@ void pieces_of_all_lengths() {
         std::vector<unsigned char> model(kSize);
         std::vector<Piece> pieces[kWriters];
         for (uint64_t at = 0; at < kSize;) {
-            const uint64_t length = random() % 3 == 0 ? 1 + random() % 700 : random() % 2 == 0 ? 512 * (1 + random() % 40) : 4096 + random() % 100000;
+            const uint64_t length = random() % 3 == 0   ? 1 + random() % 700
+                                    : random() % 2 == 0 ? 512 * (1 + random() % 40)
+                                                        : 4096 + random() % 100000;
             const uint64_t end = std::min(kSize, at + length);
             if (random() % 8 != 0) {
                 const auto byte = static_cast<unsigned char>(1 + random() % 255);
@@ -234,7 +238,8 @@ void looks_while_the_file_grows() {
         const Mapping& mapping = file->state->mapping;
         CHECK(open_to(mapping, reserved) == 0);
         CHECK(write(ready[1], &word, 1) == 1 && read(go[0], &word, 1) == 1);
-        CHECK(make_valid(mapping, block, reserved) == 0 && mapping.bytes[block * kBlock] == 0 && mapping.bytes[block * kBlock + 100] == 7);
+        CHECK(make_valid(mapping, block, reserved) == 0 && mapping.bytes[block * kBlock] == 0 &&
+              mapping.bytes[block * kBlock + 100] == 7);
         close_step(file);
         _exit(0);
     }
@@ -256,18 +261,21 @@ uint64_t addresses() {
     return pages * 4096;
 }
 
-// What says which bytes of a step were written takes as many addresses as the step asks for: a process may have few (ulimit -v).
+// What says which bytes of a step were written takes as many addresses as the step asks for: a process may have few
+// (ulimit -v).
 void takes_few_addresses() {
     const std::vector<unsigned char> data(5000, 7);
     StepFile* file = create("few.h5");
     CHECK(file->write(0, data.data(), data.size()) == 0);
     const uint64_t before = addresses();
-    for (uint64_t block = 1; block < 300; ++block) CHECK(file->write(block * kBlock + 100, data.data(), data.size()) == 0);
+    for (uint64_t block = 1; block < 300; ++block)
+        CHECK(file->write(block * kBlock + 100, data.data(), data.size()) == 0);
     CHECK(addresses() - before < 1 << 20);
     close_step(file);
     StepFile* reader = open("few.h5");
     const std::vector<unsigned char> bytes = all_of(reader);
-    for (uint64_t at = kBlock; at < bytes.size(); ++at) CHECK(bytes[at] == (at % kBlock >= 100 && at % kBlock < 5100 ? 7 : 0));
+    for (uint64_t at = kBlock; at < bytes.size(); ++at)
+        CHECK(bytes[at] == (at % kBlock >= 100 && at % kBlock < 5100 ? 7 : 0));
     close_step(reader);
 }
 
@@ -276,7 +284,8 @@ void cap_holds() {
     std::vector<unsigned char> data(8 << 20, 3);
     StepFile* file = create("big.h5");
     int error = 0;
-    for (int k = 0; k < 5 && !error; ++k) error = file->write(static_cast<uint64_t>(k) * data.size(), data.data(), data.size());
+    for (int k = 0; k < 5 && !error; ++k)
+        error = file->write(static_cast<uint64_t>(k) * data.size(), data.data(), data.size());
     CHECK(error == ENOSPC);
     close_step(file);
     uint64_t size, identity;
@@ -319,7 +328,8 @@ void looking_and_removing() {
     CHECK(!process().board.head().failure[0]);
     const std::string folders(kNameMax, 'a');
     CHECK(!match_name((folders + "/other.txt").c_str(), &match) && !process().board.head().failure[0]);
-    CHECK(!match_name((folders + "/long.h5").c_str(), &match) && strstr(process().board.head().failure, "shorter path"));
+    CHECK(!match_name((folders + "/long.h5").c_str(), &match) &&
+          strstr(process().board.head().failure, "shorter path"));
     process().board.head().failure[0] = 0;
 }
 
@@ -365,8 +375,8 @@ void given_up_writer() {
 void marking_closed() {
     // As HDF5 writes it for an empty file with libver latest; the checksum is Jenkins' lookup3 of what is before it.
     const std::vector<unsigned char> closed = {
-        0x89, 0x48, 0x44, 0x46, 0xd, 0xa, 0x1a, 0xa, 3, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
-        0xff, 0xff, 0xff, 0xff, 0xb3, 0, 0, 0, 0, 0, 0, 0, 0x30, 0, 0, 0, 0, 0, 0, 0, 0x95, 0x55, 0x56, 0x8b};
+        0x89, 0x48, 0x44, 0x46, 0xd,  0xa, 0x1a, 0xa, 3, 8, 8, 0, 0,    0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+        0xff, 0xff, 0xff, 0xff, 0xb3, 0,   0,    0,   0, 0, 0, 0, 0x30, 0, 0, 0, 0, 0, 0, 0, 0x95, 0x55, 0x56, 0x8b};
     for (size_t user_block : {0, 512, 1024, 4096}) {
         std::vector<unsigned char> file(user_block, 'u');
         file.insert(file.end(), closed.begin(), closed.end());

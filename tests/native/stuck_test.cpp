@@ -75,7 +75,10 @@ BoardPlan pair(const char* out, const char* in, int writers = 1, int readers = 1
 void two_wait_for_each_other() {
     BoardPlan plan;
     plan.tasks = {{"a", 1}, {"b", 1}};
-    plan.ports = {{0, Direction::out, "a.h5", 0}, {0, Direction::in, "b.h5", 0}, {1, Direction::out, "b.h5", 0}, {1, Direction::in, "a.h5", 0}};
+    plan.ports = {{0, Direction::out, "a.h5", 0},
+                  {0, Direction::in, "b.h5", 0},
+                  {1, Direction::out, "b.h5", 0},
+                  {1, Direction::in, "a.h5", 0}};
     plan.channels = {{0, 3, 1, 1, WhenFull::block, 1}, {2, 1, 1, 1, WhenFull::block, 1}};
     Run run(plan);
     CHECK(!run.stuck());
@@ -96,7 +99,10 @@ void two_wait_for_each_other() {
 void a_listing_that_gives_up() {
     BoardPlan plan;
     plan.tasks = {{"a", 1}, {"b", 1}};
-    plan.ports = {{0, Direction::out, "a*.h5", 0}, {0, Direction::in, "b*.h5", 0}, {1, Direction::out, "b*.h5", 0}, {1, Direction::in, "a*.h5", 0}};
+    plan.ports = {{0, Direction::out, "a*.h5", 0},
+                  {0, Direction::in, "b*.h5", 0},
+                  {1, Direction::out, "b*.h5", 0},
+                  {1, Direction::in, "a*.h5", 0}};
     plan.channels = {{0, 3, 1, 1, WhenFull::block, 1}, {2, 1, 1, 1, WhenFull::block, 1}};
     Run run(plan);
     run.wait(0, WaitFor::data, 1, "b*.h5");
@@ -309,7 +315,8 @@ void a_circle_that_a_longer_queue_ends() {
             run.write(0, step(i).c_str());
             run.wait(0, WaitFor::room, 0, step(i + 1).c_str());
             CHECK(run.stuck());
-            CHECK(is_stuck(run.board, 1) == (i == 3) && find_lasting(run.board).description.empty() == (i < 3 || !stream));
+            CHECK(is_stuck(run.board, 1) == (i == 3) &&
+                  find_lasting(run.board).description.empty() == (i < 3 || !stream));
             if (i == 3) break;
             CHECK(!queue::has_room(run.board, 0, step(i + 1).c_str()));
             end(run);
@@ -320,15 +327,19 @@ void a_circle_that_a_longer_queue_ends() {
         CHECK(run.board.channel(0).stretched == 3);
         CHECK(run.board.channel(0).let_go == (stream ? 0 : 1));
         CHECK(queue::has_room(run.board, 0, step(4).c_str()) == !stream);
-        if (!stream) CHECK(queue::find(run.board, 1, 0, "out0.h5").passed && queue::find(run.board, 1, 0, "out1.h5").slot >= 0);
+        if (!stream)
+            CHECK(queue::find(run.board, 1, 0, "out0.h5").passed && queue::find(run.board, 1, 0, "out1.h5").slot >= 0);
     }
 }
 
-Member member(const Board& board, uint32_t process, pid_t pid, Doing does) { return {process, pid, pid, does, board.pid_namespace(), {}, 0}; }
+Member member(const Board& board, uint32_t process, pid_t pid, Doing does) {
+    return {process, pid, pid, does, board.pid_namespace(), {}, 0};
+}
 
 // Where a process of a rank is not known to wait, nothing is let go; it is said when nothing has moved for long.
 void a_process_that_may_go_on() {
-    setenv("WILKINS_RANK_PID", std::to_string(getpid()).c_str(), 1);  // what has started this one is no process of the rank
+    setenv("WILKINS_RANK_PID", std::to_string(getpid()).c_str(),
+           1);  // what has started this one is no process of the rank
     for (const bool sleeps : {false, true}) {
         BoardPlan plan = pair("out*.h5", "out*.h5");
         plan.ports[1].keys.reorder = 1;
@@ -345,7 +356,8 @@ void a_process_that_may_go_on() {
         }
         while (run.board.rank(1).members[1].process == 0) usleep(1000);
         end(run);
-        CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).description.empty() && find_doubtful(run.board).empty());
+        CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).description.empty() &&
+              find_doubtful(run.board).empty());
         run.board.head().moved_at -= 2 * kUnsureNs;
         // (Others must be able to see what it sleeps in.)
         while (sleeps && state_of(child, child) != ThreadState::asleep) usleep(1000);
@@ -467,7 +479,8 @@ void a_rank_in_a_call_of_mpi() {
     CHECK(find_lasting(run.board).description.empty());
 }
 
-// Nobody knows what the other rank of the producer does: the queue grows all the same, after a while; no step is let go, and that is said.
+// Nobody knows what the other rank of the producer does: the queue grows all the same, after a while; no step is let
+// go, and that is said.
 void a_rank_that_does_something_else() {
     BoardPlan plan = pair("out*.h5", "out*.h5", 2);
     plan.ports[1].keys.reorder = 2;
@@ -485,7 +498,8 @@ void a_rank_that_does_something_else() {
     CHECK(find_doubtful(run.board).find("(task 'sim' rank 1) is not known to wait") != std::string::npos);
 }
 
-// Steps go from one task to another that waits with others in a circle: that one's steps are not let go for the sake of the circle.
+// Steps go from one task to another that waits with others in a circle: that one's steps are not let go for the sake of
+// the circle.
 void what_hangs_on_a_circle() {
     BoardPlan plan = pair("out*.h5", "out*.h5");
     plan.tasks.push_back({"far", 1});
@@ -504,7 +518,8 @@ void what_hangs_on_a_circle() {
     CHECK(run.board.channel(0).let_go == 1 && run.board.channel(1).let_go == 0);
 }
 
-// A rank that is over brings nothing as long as another one of its task goes on; when all are over, the launcher has to end the task.
+// A rank that is over brings nothing as long as another one of its task goes on; when all are over, the launcher has to
+// end the task.
 void a_rank_that_is_over() {
     Run run(pair("out*.h5", "out*.h5", 2));
     run.write(0, "out0.h5");

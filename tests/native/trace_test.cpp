@@ -47,7 +47,8 @@ int main() {
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 
-    // More events than the board has room for come in their order, each once, though nobody writes them under the board's lock.
+    // More events than the board has room for come in their order, each once, though nobody writes them under the
+    // board's lock.
     test::Scratch long_one;
     plan.trace_file = long_one.path + "/trace.tsv";
     CHECK(create_board(long_one.path.c_str(), plan) == 0);

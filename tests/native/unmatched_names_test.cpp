@@ -14,7 +14,7 @@ int main() {
     CHECK(alike("*field.h5", "field.h5"));
     CHECK(!alike("plt*.h5", "restart.h5"));
     CHECK(!alike("plt*.h5", "mesh.h5"));
-    CHECK(!alike("a*", "b1"));    // too short to tell
+    CHECK(!alike("a*", "b1"));  // too short to tell
     CHECK(!alike("*", "any.h5"));
     const std::string longer = "plt" + std::string(60, 'x') + ".h5";
     CHECK(!alike("plt*.h5", longer.c_str()));

@@ -1,7 +1,8 @@
-// Fault injection: named points between two effects of the store, at which tests let a process die, be late or be without memory.
+// Fault injection: named points between two effects of the store, at which tests let a process die, be late or be
+// without memory.
 //
-// The variable WILKINS_FAULTS says what happens: settings separated by commas, and sets of them by semicolons; a process
-// obeys the first set that is for its task.
+// The variable WILKINS_FAULTS says what happens: settings separated by commas, and sets of them by semicolons; a
+// process obeys the first set that is for its task.
 //
 //     seed=7,delay=2ms            at every point, one time in two, sleep a random time up to 2 ms
 //     chance=0.1                  ... one time in ten
@@ -28,11 +29,12 @@ void hit(const char* point);
 
 }  // namespace wilkins::fault
 
-// The name is kept in a section of its own, where wilkins_fault_points() finds it. For plain functions, not for inline ones or templates.
-#define WILKINS_FAULT_POINT(name)                                                                                    \
-    do {                                                                                                             \
-        static const char* const fault_point __attribute__((section("wilkins_faults"), used)) = name;                \
-        if (__builtin_expect(::wilkins::fault::enabled, false)) ::wilkins::fault::hit(fault_point);                  \
+// The name is kept in a section of its own, where wilkins_fault_points() finds it. For plain functions, not for inline
+// ones or templates.
+#define WILKINS_FAULT_POINT(name)                                                                     \
+    do {                                                                                              \
+        static const char* const fault_point __attribute__((section("wilkins_faults"), used)) = name; \
+        if (__builtin_expect(::wilkins::fault::enabled, false)) ::wilkins::fault::hit(fault_point);   \
     } while (false)
 
 #else

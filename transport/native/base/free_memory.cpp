@@ -67,9 +67,11 @@ uint64_t left_of_own_groups() {
         char* const path = controllers ? strchr(controllers + 1, ':') : nullptr;
         if (!path) continue;
         *path = 0;
-        if (!controllers[1]) left = std::min(left, left_of_groups("/sys/fs/cgroup", path + 1, "memory.max", "memory.current"));
+        if (!controllers[1])
+            left = std::min(left, left_of_groups("/sys/fs/cgroup", path + 1, "memory.max", "memory.current"));
         else if (strstr(controllers, "memory"))
-            left = std::min(left, left_of_groups("/sys/fs/cgroup/memory", path + 1, "memory.limit_in_bytes", "memory.usage_in_bytes"));
+            left = std::min(left, left_of_groups("/sys/fs/cgroup/memory", path + 1, "memory.limit_in_bytes",
+                                                 "memory.usage_in_bytes"));
     }
     return left;
 }
@@ -78,7 +80,8 @@ uint64_t left_of_own_groups() {
 
 uint64_t free_shared_memory(const char* folder) {
     struct statvfs fs;
-    const uint64_t left = statvfs(folder, &fs) == 0 && fs.f_blocks ? static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize : UINT64_MAX;
+    const uint64_t left =
+        statvfs(folder, &fs) == 0 && fs.f_blocks ? static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize : UINT64_MAX;
     return std::min({left, left_of_machine(), left_of_own_groups()});
 }
 

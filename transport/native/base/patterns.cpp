@@ -163,7 +163,9 @@ bool pattern_match(const char* pattern, int components, const char* name) {
     return glob_match(pattern, last_components(name, components));
 }
 
-bool same_ends(const char* one, const char* other, int n) { return strcmp(last_components(one, n), last_components(other, n)) == 0; }
+bool same_ends(const char* one, const char* other, int n) {
+    return strcmp(last_components(one, n), last_components(other, n)) == 0;
+}
 
 void shape_of(const char* name, char* out, size_t room) {
     size_t end = 0;

@@ -30,11 +30,12 @@ size_t literal_folder(const char* pattern);
 // The part of a normalised name that holds its last n components (the whole name if it has fewer).
 const char* last_components(const char* name, int n);
 
-// Shell pattern match in which * and ? do not match '/', and a folder ** stands for any number of folders, also for none.
+// Shell pattern match in which * and ? do not match '/', and a folder ** stands for any number of folders, also for
+// none.
 bool glob_match(const char* pattern, const char* text);
 
-// True if a normalised name matches a port's pattern. A relative pattern of n components is compared with the name's last n; one that is
-// compared with all matches only names from the root on.
+// True if a normalised name matches a port's pattern. A relative pattern of n components is compared with the name's
+// last n; one that is compared with all matches only names from the root on.
 bool pattern_match(const char* pattern, int components, const char* name);
 
 // True if the names have the same last component, or the same n last ones.

@@ -18,7 +18,8 @@ public:
     }
     bool done() const { return at_ == pieces_.size(); }
 
-    // What one call of sendmsg or recvmsg may move of what is left: no more than `most` bytes. Stays what it is until `advance`.
+    // What one call of sendmsg or recvmsg may move of what is left: no more than `most` bytes. Stays what it is until
+    // `advance`.
     const msghdr* next(uint64_t most) {
         constexpr size_t kMostPieces = 512;  // half of what a kernel takes
         const size_t last = std::min(pieces_.size(), at_ + kMostPieces);
@@ -27,7 +28,8 @@ public:
         // The last one may be longer than what is left of `most`.
         uint64_t before = 0;
         for (size_t k = at_; k + 1 < end; ++k) before += left(k);
-        window_.assign(pieces_.begin() + static_cast<std::ptrdiff_t>(at_), pieces_.begin() + static_cast<std::ptrdiff_t>(end));
+        window_.assign(pieces_.begin() + static_cast<std::ptrdiff_t>(at_),
+                       pieces_.begin() + static_cast<std::ptrdiff_t>(end));
         window_.front() = {static_cast<char*>(window_.front().iov_base) + moved_, window_.front().iov_len - moved_};
         window_.back().iov_len = std::min<uint64_t>(window_.back().iov_len, most - before);
         is_last_ = end == pieces_.size() && window_.back().iov_len == left(end - 1);

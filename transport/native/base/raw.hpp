@@ -20,7 +20,9 @@ inline int replace(int to, int fd) { return static_cast<int>(syscall(SYS_dup3, f
 inline int rename(const char* from, const char* to) {
     return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
-inline ssize_t read_link(const char* path, char* out, size_t room) { return syscall(SYS_readlinkat, AT_FDCWD, path, out, room); }
+inline ssize_t read_link(const char* path, char* out, size_t room) {
+    return syscall(SYS_readlinkat, AT_FDCWD, path, out, room);
+}
 inline int unlink(const char* path) { return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0)); }
 // EEXIST: there is a file of the new name.
 inline int rename_if_new(const char* from, const char* to) {
@@ -28,8 +30,12 @@ inline int rename_if_new(const char* from, const char* to) {
 }
 inline int ftruncate(int fd, off_t size) { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); }
 inline ssize_t read(int fd, void* bytes, size_t count) { return syscall(SYS_read, fd, bytes, count); }
-inline ssize_t pread(int fd, void* bytes, size_t count, off_t offset) { return syscall(SYS_pread64, fd, bytes, count, offset); }
-inline ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) { return syscall(SYS_pwrite64, fd, bytes, count, offset); }
+inline ssize_t pread(int fd, void* bytes, size_t count, off_t offset) {
+    return syscall(SYS_pread64, fd, bytes, count, offset);
+}
+inline ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
+    return syscall(SYS_pwrite64, fd, bytes, count, offset);
+}
 inline ssize_t write(int fd, const void* bytes, size_t count) { return syscall(SYS_write, fd, bytes, count); }
 inline int fstat(int fd, struct stat* st) {
 #ifdef SYS_fstat
@@ -40,26 +46,30 @@ inline int fstat(int fd, struct stat* st) {
 }
 // The file's size less the offset of the descriptor, of which an int takes the lower bits.
 inline int bytes_ahead(int fd, int* out) { return static_cast<int>(syscall(SYS_ioctl, fd, FIONREAD, out)); }
-inline int stat(const char* path, struct stat* st) { return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, st, 0)); }
+inline int stat(const char* path, struct stat* st) {
+    return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, st, 0));
+}
 inline int access(const char* path) { return static_cast<int>(syscall(SYS_faccessat, AT_FDCWD, path, F_OK)); }
-// Bytes from here on are behind all that a file can hold: locks on them say something else than that somebody has it for himself.
+// Bytes from here on are behind all that a file can hold: locks on them say something else than that somebody has it
+// for himself.
 inline constexpr off_t kLockPlaces = off_t{1} << 61;
 // Takes (F_RDLCK, F_WRLCK) or gives back (F_UNLCK) the whole file, for this open file; sleeps until it is free.
 inline int lock(int fd, short kind) {
-    struct flock whole {};
+    struct flock whole{};
     whole.l_type = kind;
     whole.l_whence = SEEK_SET;
     whole.l_len = kLockPlaces;
     return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLKW, &whole));
 }
-// F_RDLCK: a lease on a file that this description reads; EAGAIN: somebody has it open for writing. F_UNLCK gives it back. To who has it the
-// kernel sends a signal when somebody opens the file to write: one that by default means nothing, not SIGIO, which ends a program.
+// F_RDLCK: a lease on a file that this description reads; EAGAIN: somebody has it open for writing. F_UNLCK gives it
+// back. To who has it the kernel sends a signal when somebody opens the file to write: one that by default means
+// nothing, not SIGIO, which ends a program.
 inline int lease(int fd, int kind) {
     if (kind != F_UNLCK) syscall(SYS_fcntl, fd, F_SETSIG, SIGURG);
     return static_cast<int>(syscall(SYS_fcntl, fd, F_SETLEASE, kind));
 }
 inline struct flock byte_of(off_t place) {
-    struct flock byte {};
+    struct flock byte{};
     byte.l_type = F_WRLCK;
     byte.l_whence = SEEK_SET;
     byte.l_start = place;

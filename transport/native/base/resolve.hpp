@@ -3,8 +3,8 @@
 
 namespace wilkins {
 
-// What is seen from the library that contains `caller` (a return address). To find that takes a search of its symbols: many names are
-// looked up in one scope.
+// What is seen from the library that contains `caller` (a return address). To find that takes a search of its symbols:
+// many names are looked up in one scope.
 class Scope {
 public:
     explicit Scope(const void* caller);
@@ -12,8 +12,8 @@ public:
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
-    // The address of `name`: in the library and its own dependencies first, then in the global order behind this library. Never a
-    // function of this library. nullptr if there is none.
+    // The address of `name`: in the library and its own dependencies first, then in the global order behind this
+    // library. Never a function of this library. nullptr if there is none.
     void* find(const char* name) const;
 
 private:
@@ -25,7 +25,8 @@ inline void* resolve(const char* name, const void* caller) { return Scope(caller
 // The C library's own function behind ours.
 void* resolve_libc(const char* name);
 
-// True if `address` lies in this library. Two comparisons: dladdr would search the symbols of the library where it lies.
+// True if `address` lies in this library. Two comparisons: dladdr would search the symbols of the library where it
+// lies.
 bool is_ours(const void* address);
 
 }  // namespace wilkins

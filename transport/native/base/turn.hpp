@@ -12,7 +12,8 @@
 
 namespace wilkins {
 
-// For as long as it lives, no other process of the run has the turn of this number. A process that dies gives its turn back.
+// For as long as it lives, no other process of the run has the turn of this number. A process that dies gives its turn
+// back.
 class Turn {
 public:
     Turn(const char* folder, uint64_t number) : place_(static_cast<off_t>(number >> 2)) {

@@ -26,7 +26,8 @@ Taken take(const Board& board, int source, int spare) {
     const Offer offer = Offer::of(seen);
     Taken taken;
     if (offer.state != State::offered) return taken;
-    if (!found.offer.compare_exchange_strong(seen, Offer{offer.number, State::taken}.word(), std::memory_order_acq_rel)) return taken;
+    if (!found.offer.compare_exchange_strong(seen, Offer{offer.number, State::taken}.word(), std::memory_order_acq_rel))
+        return taken;
     taken.spare = &found;
     path_of(board, source, spare, offer.number, taken.path, sizeof(taken.path));
     return taken;
@@ -35,8 +36,8 @@ Taken take(const Board& board, int source, int spare) {
 namespace {
 
 constexpr int64_t kStandsStill = 5'000'000;  // ns without progress after which nobody waits for the thread
-constexpr int64_t kLongest = 200'000'000;    // ns that it is waited for: the step may be much smaller than the last run's
-constexpr long kLook = 200'000;              // ns between two looks at it
+constexpr int64_t kLongest = 200'000'000;  // ns that it is waited for: the step may be much smaller than the last run's
+constexpr long kLook = 200'000;            // ns between two looks at it
 
 // Of a source's spares that are offered, the one of which most is ready; -1: there is none.
 int best_of(const Board& board, int source) {
@@ -162,7 +163,8 @@ uint64_t Arenas::account_for_adopted(int index, uint64_t bytes) {
     return bytes;
 }
 
-// A process that died before it could note what it had given the file may have left it longer. (Nobody else has the step open yet.)
+// A process that died before it could note what it had given the file may have left it longer. (Nobody else has the
+// step open yet.)
 void Arenas::cut_leftovers(int index) const {
     const int fd = open(index, true);
     struct stat st;

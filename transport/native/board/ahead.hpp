@@ -1,9 +1,10 @@
-// Memory of arenas that is made ready before a step asks for it. A thread of the launcher fills a file of the run's folder with pages
-// (python/ahead.cpp), for a source that will need an arena, and whoever begins the step takes it as that arena, by renaming it.
+// Memory of arenas that is made ready before a step asks for it. A thread of the launcher fills a file of the run's
+// folder with pages (python/ahead.cpp), for a source that will need an arena, and whoever begins the step takes it as
+// that arena, by renaming it.
 //
-// The thread waits for nobody and holds no lock: it may be slow. Who takes a file that is being filled waits while that goes on. All that it
-// does to a file leaves the file's bytes and length as they are, so it may come too late without harm: a file that was taken has been cut to
-// what was ready, and nothing gets memory beyond a file's end.
+// The thread waits for nobody and holds no lock: it may be slow. Who takes a file that is being filled waits while that
+// goes on. All that it does to a file leaves the file's bytes and length as they are, so it may come too late without
+// harm: a file that was taken has been cut to what was ready, and nothing gets memory beyond a file's end.
 #pragma once
 
 #include "board/board.hpp"
@@ -36,12 +37,12 @@ void path_of(const Board& board, int source, int spare, uint64_t number, char* o
 // How large the source's next step will be, as far as is known: as its largest one, or what was expected of the first.
 uint64_t size_of_next(const SourceRecord& source);
 
-// True if memory for another arena of the source is to be made ready. For the step that it begins first; for others not before it has begun a
-// second one, since many programs write one alone.
+// True if memory for another arena of the source is to be made ready. For the step that it begins first; for others not
+// before it has begun a second one, since many programs write one alone.
 bool is_wanted(const Board& board, const SourceRecord& source);
 
-// Waits while the spare of a source's of which most is ready is being filled: faults for the rest would take three times as long. Not for long,
-// since nobody knows how much of it the step will need.
+// Waits while the spare of a source's of which most is ready is being filled: faults for the rest would take three
+// times as long. Not for long, since nobody knows how much of it the step will need.
 void await(const Board& board, int source);
 
 // Takes this spare of a source's, or the one of which most is ready.
@@ -54,7 +55,8 @@ void ring(const Board& board);
 // Bytes that are ready, or being made so, for sources of a port, or of all (port < 0).
 uint64_t held(const Board& board, int port);
 
-// Memory is short, for a port or for all (port < 0): gives it back, and lets none be made ready there any more. True if there was some.
+// Memory is short, for a port or for all (port < 0): gives it back, and lets none be made ready there any more. True if
+// there was some.
 bool give_back(const Board& board, int port);
 
 }  // namespace wilkins::ahead

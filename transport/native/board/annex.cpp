@@ -1,5 +1,5 @@
-// What the board holds beyond its tables of fixed size: segments, files of their own, each larger than the one before. None ever moves
-// or shrinks, so that what lies in one may be pointed to.
+// What the board holds beyond its tables of fixed size: segments, files of their own, each larger than the one before.
+// None ever moves or shrinks, so that what lies in one may be pointed to.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,7 +20,9 @@ namespace {
 constexpr uint64_t kFirstSegment = 1u << 16;
 constexpr int kOffsetBits = 48;
 
-void segment_path(const char* folder, int segment, char* out, size_t room) { snprintf(out, room, "%s/more%d", folder, segment); }
+void segment_path(const char* folder, int segment, char* out, size_t room) {
+    snprintf(out, room, "%s/more%d", folder, segment);
+}
 
 }  // namespace
 

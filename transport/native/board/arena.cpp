@@ -34,13 +34,14 @@ void* map_file(int fd, uint64_t length, bool writable) {
 }
 
 constexpr uint64_t kHugePage = 2u << 20;
-constexpr uint64_t kAligned = 1u << 30;  // bytes of an arena's address space, and no fewer; a mapping of one step may be shorter
+constexpr uint64_t kAligned =
+    1u << 30;  // bytes of an arena's address space, and no fewer; a mapping of one step may be shorter
 constexpr uint64_t kRoomOnDisk = 1ull << 40;  // address space for a file, however much the disk holds now
 
 uint64_t table_size(uint64_t bytes) { return (bytes / kBlock + 4095) / 4096 * 4096; }
 
-// Where the process may write no file as long as the table (ulimit -f): how much of it the longest file that it may write
-// takes. 0 elsewhere.
+// Where the process may write no file as long as the table (ulimit -f): how much of it the longest file that it may
+// write takes. 0 elsewhere.
 uint64_t limited_table(uint64_t table) {
     struct rlimit limit;
     const bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < table;
@@ -49,8 +50,8 @@ uint64_t limited_table(uint64_t table) {
 
 }  // namespace
 
-// A signal would undo the work done so far, so a program with a fast timer (a profiler) might never get to the end of it:
-// signals wait.
+// A signal would undo the work done so far, so a program with a fast timer (a profiler) might never get to the end of
+// it: signals wait.
 int allocate_file(int fd, uint64_t begin, uint64_t end) {
     sigset_t all, before;
     sigfillset(&all);
@@ -75,9 +76,11 @@ int map_closed(int fd, uint64_t length, bool writable, Mapping* out) {
     const int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     void* bytes = mmap(nullptr, length, PROT_NONE, kind | MAP_NORESERVE, fd, 0);
     if (bytes == MAP_FAILED) return errno;
-    // Huge pages are mapped as such at addresses of their own size alone: then within more room, of which the rest goes.
+    // Huge pages are mapped as such at addresses of their own size alone: then within more room, of which the rest
+    // goes.
     if (reinterpret_cast<uintptr_t>(bytes) % kHugePage && fd >= 0 && length >= kAligned) {
-        void* const roomy = mmap(nullptr, length + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* const roomy =
+            mmap(nullptr, length + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (roomy != MAP_FAILED) {
             auto* const first = static_cast<unsigned char*>(roomy);
             const uint64_t before = (kHugePage - reinterpret_cast<uintptr_t>(roomy) % kHugePage) % kHugePage;
@@ -112,7 +115,8 @@ bool has_addresses(uint64_t length) {
     return true;
 }
 
-// True if there are fewer addresses than a processor has, although nobody has set a limit. Valgrind, for one, has 128 GB of them.
+// True if there are fewer addresses than a processor has, although nobody has set a limit. Valgrind, for one, has 128
+// GB of them.
 bool addresses_are_scarce() {
     struct rlimit limit;
     return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY && !has_addresses(kAmple);
@@ -146,7 +150,8 @@ int open_further(const Mapping& mapping, uint64_t size) {
     const uint64_t goal = std::min(mapping.length, (size + 4095) / 4096 * 4096);
     if (goal <= open) return 0;
     // Threads may do so at the same time: none takes back what another one has opened.
-    if (mprotect(mapping.bytes + open, goal - open, mapping.writable ? PROT_READ | PROT_WRITE : PROT_READ) != 0) return errno;
+    if (mprotect(mapping.bytes + open, goal - open, mapping.writable ? PROT_READ | PROT_WRITE : PROT_READ) != 0)
+        return errno;
     while (open < goal && !mapping.open->compare_exchange_weak(open, goal, std::memory_order_acq_rel)) {}
     return 0;
 }
@@ -186,11 +191,14 @@ static_assert(kStale == 0);
 bool are_valid(Entry*) { return false; }
 bool claim_stale(Entry*) { return false; }
 #else
-bool are_valid(Entry* eight) { return __atomic_load_n(reinterpret_cast<Eight*>(eight), __ATOMIC_ACQUIRE) == kEachValid; }
+bool are_valid(Entry* eight) {
+    return __atomic_load_n(reinterpret_cast<Eight*>(eight), __ATOMIC_ACQUIRE) == kEachValid;
+}
 
 bool claim_stale(Entry* eight) {
     uint64_t seen = 0;
-    return __atomic_compare_exchange_n(reinterpret_cast<Eight*>(eight), &seen, kEachValid, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return __atomic_compare_exchange_n(reinterpret_cast<Eight*>(eight), &seen, kEachValid, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
 }
 #endif
 
@@ -202,12 +210,14 @@ void claim_grains(Entry* grains, uint64_t first, uint64_t end) {
             continue;
         }
         uint8_t seen = kStale;
-        if (!grains[first].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel)) validate(grains[first], [] {});
+        if (!grains[first].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel))
+            validate(grains[first], [] {});
         ++first;
     }
 }
 
-// All grains of a parted block hold what they should: so does the block. (Where others have made it so, or another step has begun, this is late.)
+// All grains of a parted block hold what they should: so does the block. (Where others have made it so, or another step
+// has begun, this is late.)
 void note_valid(const Mapping& mapping, uint64_t block) {
     uint8_t seen = kParted;
     mapping.blocks[block].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel);
@@ -234,7 +244,8 @@ int make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved) {
         }
         if (seen == kStale && state.compare_exchange_strong(seen, kZeroing, std::memory_order_acq_rel)) {
             const uint64_t begin = block * kBlock;
-            if (begin < reserved) memset(mapping.bytes + begin, 0, reserved - begin < kBlock ? reserved - begin : kBlock);
+            if (begin < reserved)
+                memset(mapping.bytes + begin, 0, reserved - begin < kBlock ? reserved - begin : kBlock);
             state.store(kValid, std::memory_order_release);
             return 0;
         }
@@ -260,8 +271,10 @@ int claim(const Mapping& mapping, uint64_t block) {
 
 int claim_part(const Mapping& mapping, uint64_t block, uint64_t begin, uint64_t end, uint64_t reserved) {
     const uint64_t start = block * kBlock, from = std::max(begin, start) - start, to = std::min(end - start, kBlock);
-    // (The first block has HDF5's own data, which are short: a file whose other blocks are written whole needs no table.)
-    const bool worth = mapping.arenas != nullptr && block > 0 && end - begin >= kWorthGrains && start + kBlock <= reserved;
+    // (The first block has HDF5's own data, which are short: a file whose other blocks are written whole needs no
+    // table.)
+    const bool worth =
+        mapping.arenas != nullptr && block > 0 && end - begin >= kWorthGrains && start + kBlock <= reserved;
     Entry& state = mapping.blocks[block];
     Entry* grains = nullptr;
     for (;;) {
@@ -292,7 +305,9 @@ int claim_part(const Mapping& mapping, uint64_t block, uint64_t begin, uint64_t 
 
 Arenas* Arenas::make(const Board& board) {
     // (Zeroed memory that is not looked at takes none.)
-    Places places(static_cast<std::atomic<Kept*>*>(calloc(static_cast<size_t>(board.head().slots), sizeof(std::atomic<Kept*>))), free);
+    Places places(
+        static_cast<std::atomic<Kept*>*>(calloc(static_cast<size_t>(board.head().slots), sizeof(std::atomic<Kept*>))),
+        free);
     return places || board.head().slots == 0 ? new (std::nothrow) Arenas(board, std::move(places)) : nullptr;
 }
 
@@ -317,15 +332,15 @@ int Arenas::open(int slot, bool writable) const {
     return raw::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
 }
 
-bool Arenas::on_disk(int slot) const { return board_.port(board_.source(board_.slot(slot).source).port).keys.mode == Mode::file; }
+bool Arenas::on_disk(int slot) const {
+    return board_.port(board_.source(board_.slot(slot).source).port).keys.mode == Mode::file;
+}
 
 uint64_t Arenas::room(int slot) const { return on_disk(slot) ? kRoomOnDisk : board_.head().reserve; }
 
-// True if mappings of the slot's arena are kept from step to step. False of a file on disk, which is another one for each, and not where there are
-// slots for a whole series: those would take all addresses.
-bool Arenas::keeps(int slot) const {
-    return !on_disk(slot) && !board_.source(board_.slot(slot).source).series;
-}
+// True if mappings of the slot's arena are kept from step to step. False of a file on disk, which is another one for
+// each, and not where there are slots for a whole series: those would take all addresses.
+bool Arenas::keeps(int slot) const { return !on_disk(slot) && !board_.source(board_.slot(slot).source).series; }
 
 // Opens the slot's block table, which is as long as its arena's address space: most of it are holes.
 int Arenas::make_table(int slot, int* fd) const {
@@ -377,10 +392,11 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
     return 0;
 }
 
-// Maps the table of grains anew, since it is too short for so many. (One for all that an arena could become would take a good part of
-// the addresses that a limit leaves: ulimit -v.) `make`: gives them memory, too.
+// Maps the table of grains anew, since it is too short for so many. (One for all that an arena could become would take
+// a good part of the addresses that a limit leaves: ulimit -v.) `make`: gives them memory, too.
 int Arenas::extend_grains(int slot, Kept& kept, uint64_t needed, bool make) {
-    const uint64_t have = kept.grains_table.load(std::memory_order_relaxed), mapped = kept.grains_mapped.load(std::memory_order_relaxed);
+    const uint64_t have = kept.grains_table.load(std::memory_order_relaxed),
+                   mapped = kept.grains_mapped.load(std::memory_order_relaxed);
     const uint64_t goal = (std::max(needed, board_.slot(slot).reserved.load() / kGrain) + 4095) / 4096 * 4096;
     if (make && limited_table(goal)) return EFBIG;
     char path[PATH_MAX];
@@ -416,7 +432,8 @@ int Arenas::grains(int slot, uint64_t block, bool make, Entry** out) {
     if (!kept) return ENOMEM;
     const uint64_t needed = (block + 1) * kGrains;
     const auto lacks = [&] {
-        return kept->grains_mapped.load(std::memory_order_acquire) < needed || (make && kept->grains_table.load(std::memory_order_relaxed) < needed);
+        return kept->grains_mapped.load(std::memory_order_acquire) < needed ||
+               (make && kept->grains_table.load(std::memory_order_relaxed) < needed);
     };
     if (lacks()) {
         std::lock_guard<std::mutex> guard(mutex_);
@@ -501,7 +518,9 @@ int Arenas::reserve(int index, uint64_t size) {
         const PortRecord& port = board_.port(board_.source(slot.source).port);
         before = slot.accounted;
         if (goal > before) {
-            if (port.cap && port.used + (goal - before) + ahead::held(board_, board_.source(slot.source).port) > port.cap) return EDQUOT;
+            if (port.cap &&
+                port.used + (goal - before) + ahead::held(board_, board_.source(slot.source).port) > port.cap)
+                return EDQUOT;
             account(slot, goal);
         }
         ++board_.head().reserving;
@@ -527,7 +546,8 @@ int Arenas::reserve(int index, uint64_t size) {
     return 0;
 }
 
-// What there is no memory for was never taken: of what is counted, that which ranks have asked for and may not get is left out.
+// What there is no memory for was never taken: of what is counted, that which ranks have asked for and may not get is
+// left out.
 void Arenas::note_peak() {
     BoardRecord& head = board_.head();
     uint64_t taken = head.memory + ahead::held(board_, -1);
@@ -545,7 +565,8 @@ int Arenas::trim(int index, uint64_t size) {
     SlotRecord& slot = board_.slot(index);
     int fd = open(index, true);
     if (fd < 0) return errno;
-    if (slot.reserved.exchange(size) > size) ++slot.cuts;  // first: a process that dies in between must not leave word of memory that is gone
+    if (slot.reserved.exchange(size) > size)
+        ++slot.cuts;  // first: a process that dies in between must not leave word of memory that is gone
     WILKINS_FAULT_POINT("trim.noted");
     int error = raw::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
     raw::close(fd);

@@ -1,5 +1,5 @@
-// Arenas: the memory of steps. Each slot of the board owns a file of shared memory and a table of its blocks; a process maps
-// both once and keeps the mapping, because fresh mappings and fresh pages cost many times a copy.
+// Arenas: the memory of steps. Each slot of the board owns a file of shared memory and a table of its blocks; a process
+// maps both once and keeps the mapping, because fresh mappings and fresh pages cost many times a copy.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ struct Mapping {
     unsigned char* bytes = nullptr;
     std::atomic<uint8_t>* blocks = nullptr;
     uint64_t length = 0;  // of address space; files can grow up to it
-    // Bytes from the first one that may be touched; nullptr: all. A file is shorter than its mapping, and tools that look at all
-    // that may be read (valgrind, gcore) would fault on every page of the rest.
+    // Bytes from the first one that may be touched; nullptr: all. A file is shorter than its mapping, and tools that
+    // look at all that may be read (valgrind, gcore) would fault on every page of the rest.
     std::atomic<uint64_t>* open = nullptr;
     bool writable = false;
     bool kept = true;  // by the process; false: made for one handle on a step on disk, and unmapped with it
@@ -35,14 +35,15 @@ struct Mapping {
 // Gives a file memory from `begin` to `end`, or none. Returns 0 or an errno.
 int allocate_file(int fd, uint64_t begin, uint64_t end);
 
-// Address space of `length` bytes, none of which may be touched yet: a file's, or (fd -1) memory of the process's own. Where a limit (ulimit -v,
-// a memory checker) leaves less than that, it is what there is, and no less than `needed`. Returns 0 or an errno.
+// Address space of `length` bytes, none of which may be touched yet: a file's, or (fd -1) memory of the process's own.
+// Where a limit (ulimit -v, a memory checker) leaves less than that, it is what there is, and no less than `needed`.
+// Returns 0 or an errno.
 int map_most(int fd, uint64_t length, uint64_t needed, bool writable, Mapping* out);
 
 void unmap(const Mapping& mapping);
 
-// Lets the first `size` bytes be touched, if the mapping is so long, for good. Costs nothing where they may be. Returns 0 or an
-// errno.
+// Lets the first `size` bytes be touched, if the mapping is so long, for good. Costs nothing where they may be. Returns
+// 0 or an errno.
 int open_further(const Mapping& mapping, uint64_t size);
 inline int open_to(const Mapping& mapping, uint64_t size) {
     return !mapping.open || size <= mapping.open->load(std::memory_order_acquire) ? 0 : open_further(mapping, size);
@@ -54,32 +55,33 @@ public:
     static Arenas* make(const Board& board);
     ~Arenas();
 
-    // The mapping of a slot, made on first use, or every time if it is a file on disk: that is another one for every step.
-    // Returns 0 or an errno.
+    // The mapping of a slot, made on first use, or every time if it is a file on disk: that is another one for every
+    // step. Returns 0 or an errno.
     int map(int slot, bool writable, Mapping* out);
 
     // Gives the slot's arena memory for `size` bytes at least, within its port's cap. ENOSPC: shared memory is full;
     // EDQUOT: the cap is reached. Call without the board's lock.
     int reserve(int slot, uint64_t size);
 
-    // Gives the slot, if its arena has never been one, the memory that was made ready for its source (see board/ahead.hpp). Call before
-    // `map`, and without the board's lock.
+    // Gives the slot, if its arena has never been one, the memory that was made ready for its source (see
+    // board/ahead.hpp). Call before `map`, and without the board's lock.
     void adopt(int slot);
 
-    // The entries of a block's grains. `make`: their table is made and given memory where it has none; else somebody has done so.
-    // Returns 0 or an errno.
+    // The entries of a block's grains. `make`: their table is made and given memory where it has none; else somebody
+    // has done so. Returns 0 or an errno.
     int grains(int slot, uint64_t block, bool make, std::atomic<uint8_t>** out);
 
-    // Of the source's slots that nobody holds: those of which no program can see the arena any more are known for it again. Call with the
-    // board's lock held.
+    // Of the source's slots that nobody holds: those of which no program can see the arena any more are known for it
+    // again. Call with the board's lock held.
     void look_at_views(int source);
     // The same of one slot: can a program see its arena yet?
     bool is_viewed(int slot);
-    // For the process that has just taken the slot: what programs can still see, or have queued somewhere, is not written over. The slot
-    // gets another arena, or new memory. Returns 0 or an errno. Call before `adopt`, and without the board's lock.
+    // For the process that has just taken the slot: what programs can still see, or have queued somewhere, is not
+    // written over. The slot gets another arena, or new memory. Returns 0 or an errno. Call before `adopt`, and without
+    // the board's lock.
     int renew(int slot);
-    // Gives back arenas of a port, or of all (port < 0), that were aside until no program could see them. True if there was one. Call with the
-    // board's lock held.
+    // Gives back arenas of a port, or of all (port < 0), that were aside until no program could see them. True if there
+    // was one. Call with the board's lock held.
     bool give_back_aside(int port);
     // The slot of whose arena this is a descriptor; -1: of none.
     int slot_of(int fd) const;
@@ -104,13 +106,14 @@ public:
     // A new descriptor of the arena's file, or -1 with errno.
     int open(int slot, bool writable) const;
 
-    // Nobody maps an arena while the process is forked: the child, which lacks all other threads, would wait for one of them for ever.
+    // Nobody maps an arena while the process is forked: the child, which lacks all other threads, would wait for one of
+    // them for ever.
     void before_fork() { mutex_.lock(); }
     void after_fork() { mutex_.unlock(); }
 
 private:
     struct Kept : Mapping {
-        uint64_t arena = 0;    // which of the slot's it is (see SlotRecord::arena),
+        uint64_t arena = 0;         // which of the slot's it is (see SlotRecord::arena),
         std::atomic<int> users{0};  // and handles on steps in it: some may be on one that is in another arena by now
         std::atomic<uint64_t> table{0};  // bytes of the block table that are known to have memory: those stay
         std::atomic<std::atomic<uint8_t>*> grains{nullptr};
@@ -149,14 +152,16 @@ private:
 // Blocks of an arena's table, and grains of a block that is kParted. Of a lazy step: kAbsent, not here yet.
 enum : uint8_t { kStale = 0, kZeroing = 1, kParted = 2, kValid = 3, kAbsent = 4 };
 
-// Makes one block hold what the step should hold there: zeros, if nothing was written to it yet. Memory that the arena gets
-// beyond the `reserved` bytes it has now, which may be touched, is zero as it comes. Returns 0 or an errno, as do the next.
+// Makes one block hold what the step should hold there: zeros, if nothing was written to it yet. Memory that the arena
+// gets beyond the `reserved` bytes it has now, which may be touched, is zero as it comes. Returns 0 or an errno, as do
+// the next.
 int make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved);
 
 // The same for a block that will be written whole, which saves the zeroing,
 int claim(const Mapping& mapping, uint64_t block);
 
-// and for one within a write from `begin` to `end`. Others may write its other parts, so only what is around the ends is zeroed.
+// and for one within a write from `begin` to `end`. Others may write its other parts, so only what is around the ends
+// is zeroed.
 int claim_part(const Mapping& mapping, uint64_t block, uint64_t begin, uint64_t end, uint64_t reserved);
 
 }  // namespace wilkins

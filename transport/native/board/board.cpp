@@ -47,7 +47,8 @@ int Board::attach(const char* folder) {
     raw::close(fd);
     if (error) return error;
     auto* record = static_cast<BoardRecord*>(base);
-    const bool ours = static_cast<uint64_t>(st.st_size) >= sizeof(BoardRecord) && record->magic == kMagic && record->layout == kLayout;
+    const bool ours = static_cast<uint64_t>(st.st_size) >= sizeof(BoardRecord) && record->magic == kMagic &&
+                      record->layout == kLayout;
     error = ours ? life_.begin(file_, &record->processes) : EPROTO;
     if (error) {
         munmap(base, static_cast<size_t>(st.st_size));
@@ -80,7 +81,8 @@ namespace {
 constexpr int64_t kGlance = 20'000;  // ns
 constexpr uint32_t kMostUnseen = 63;
 
-// How many sleeps of this process begin without a glance yet, since the last ones saw nothing, and how many did after the last such.
+// How many sleeps of this process begin without a glance yet, since the last ones saw nothing, and how many did after
+// the last such.
 std::atomic<uint32_t> unseen{0};
 std::atomic<uint32_t> last_unseen{0};
 
@@ -93,8 +95,9 @@ void relax() {
 #endif
 }
 
-// True if the bell rings within a moment. It costs less to see that than to fall asleep and to be woken: two system calls, and a processor
-// that stops. Where it does not happen, since who would ring has no processor, say, hardly any time is spent on it.
+// True if the bell rings within a moment. It costs less to see that than to fall asleep and to be woken: two system
+// calls, and a processor that stops. Where it does not happen, since who would ring has no processor, say, hardly any
+// time is spent on it.
 bool glance(const std::atomic<uint32_t>& bell, uint32_t seen) {
     if (const uint32_t left = unseen.load(std::memory_order_relaxed); left > 0) {
         unseen.store(left - 1, std::memory_order_relaxed);

@@ -29,7 +29,9 @@ public:
     SourceRecord& source(int i) const { return at<SourceRecord>(head().at_sources, i); }
     SourceRecord& source(const PortRecord& outport, int rank) const { return source(outport.first_source + rank); }
     SlotRecord& slot(int i) const { return at<SlotRecord>(head().at_slots, i); }
-    UnmatchedName* unmatched_names(int task) const { return &at<UnmatchedName>(head().at_unmatched_names, task * kUnmatchedNames); }
+    UnmatchedName* unmatched_names(int task) const {
+        return &at<UnmatchedName>(head().at_unmatched_names, task * kUnmatchedNames);
+    }
     RankRecord& rank(int i) const { return at<RankRecord>(head().at_ranks, i); }
     // The place of a record in its table.
     int index(const TaskRecord& task) const { return static_cast<int>(&task - &this->task(0)); }
@@ -54,10 +56,14 @@ public:
     uint64_t& latest(const PortRecord& port, int rank) const { return at<uint64_t>(port.latest, rank); }
     uint32_t& position(const PortRecord& port, int rank) const { return at<uint32_t>(port.positions, rank); }
     Asked& asked(const PortRecord& port, int rank) const { return at<Asked>(port.asked, rank); }
-    uint64_t& given(const PortRecord& port, uint32_t n) const { return at<uint64_t>(port.given, static_cast<int>(n % port.log_room)); }
+    uint64_t& given(const PortRecord& port, uint32_t n) const {
+        return at<uint64_t>(port.given, static_cast<int>(n % port.log_room));
+    }
     Looked& looked(const PortRecord& port, int rank) const { return at<Looked>(port.looked, rank); }
     FirstOpens& first_opens(const PortRecord& port, int rank) const { return at<FirstOpens>(port.firsts, rank); }
-    Delivery& delivery(const PortRecord& port, uint32_t n) const { return at<Delivery>(port.log, static_cast<int>(n % port.log_room)); }
+    Delivery& delivery(const PortRecord& port, uint32_t n) const {
+        return at<Delivery>(port.log, static_cast<int>(n % port.log_room));
+    }
 
     // This process's number in the run, and whether another process has died (see board/life.hpp).
     uint32_t self() const { return life_.self(); }
@@ -79,8 +85,9 @@ public:
         explicit Lock(const Board& board);
         Lock(const Board& board, std::defer_lock_t) : board_(board) {}
         ~Lock();
-        // Writes nothing to a file before others can have the lock, and does not return before what happened until now, and must be
-        // in the trace file before anybody acts on it, is there. False if that takes longer than this lock may wait.
+        // Writes nothing to a file before others can have the lock, and does not return before what happened until now,
+        // and must be in the trace file before anybody acts on it, is there. False if that takes longer than this lock
+        // may wait.
         bool release();
         void acquire();
         // From now on it waits no longer than so many ns for anything. False if the lock is not free in that time.
@@ -91,7 +98,8 @@ public:
         static bool is_held();
         // If this thread holds a lock: keeps a line for the log until that is released.
         static bool keep_line(const char* file, const char* line, size_t length);
-        // If this thread holds the board's lock: wakes those who sleep at the port when that is released, as they need it first.
+        // If this thread holds the board's lock: wakes those who sleep at the port when that is released, as they need
+        // it first.
         static bool wake_later(const Board& board, int port);
         Lock(const Lock&) = delete;
         Lock& operator=(const Lock&) = delete;
@@ -113,9 +121,9 @@ public:
         int rings_ = 0;
     };
 
-    // Room beyond the tables, for what nobody can count before (see board/annex.cpp). Call with the lock held. `extend` gives a
-    // handle of so many zeroed bytes, for ever; 0: shared memory is full. `annex` gives their address in this process, or
-    // nullptr. `annexed`: bytes given so far.
+    // Room beyond the tables, for what nobody can count before (see board/annex.cpp). Call with the lock held. `extend`
+    // gives a handle of so many zeroed bytes, for ever; 0: shared memory is full. `annex` gives their address in this
+    // process, or nullptr. `annexed`: bytes given so far.
     uint64_t extend(uint64_t bytes) const;
     unsigned char* annex(uint64_t handle) const;
     uint64_t annexed() const;
@@ -151,8 +159,9 @@ int64_t now_ns();
 
 namespace queue {
 
-// Completes what a process was at when it died with the board's lock, and wakes everyone. May be begun again. Whoever takes the lock next
-// calls it; how changes of steps end is known to the rules of the queue, which define it (queue/queue.cpp).
+// Completes what a process was at when it died with the board's lock, and wakes everyone. May be begun again. Whoever
+// takes the lock next calls it; how changes of steps end is known to the rules of the queue, which define it
+// (queue/queue.cpp).
 void repair(const Board& board);
 
 }  // namespace queue

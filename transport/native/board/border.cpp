@@ -34,8 +34,8 @@ int error_of(const std::exception& what) {
     return system && system->code().value() > 0 ? system->code().value() : EIO;
 }
 
-// The unwinder that is part of this library sets itself up at its first use. Another one, that of the program's C++ or of the C
-// library as it ends a thread, comes through functions here with only parts of it, which abort before that.
+// The unwinder that is part of this library sets itself up at its first use. Another one, that of the program's C++ or
+// of the C library as it ends a thread, comes through functions here with only parts of it, which abort before that.
 __attribute__((constructor(101))) void set_up_unwinder() {
     _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
 }

@@ -27,7 +27,8 @@ thread_local bool attaching = false;
 
 Process& instance() { return *reinterpret_cast<Process*>(storage); }
 
-// The place of a rank of a task that runs on several hosts among those on this one, which `text` gives: "first:count". -1: it is none.
+// The place of a rank of a task that runs on several hosts among those on this one, which `text` gives: "first:count".
+// -1: it is none.
 int place_among(const char* text, int rank) {
     char* end = nullptr;
     const long first = strtol(text, &end, 10);
@@ -54,11 +55,13 @@ void attach() {
     int error = p.board.attach(folder);
     const int index = atoi(task);
     const int rank = rank_from_environment();
-    if (!error && (index < 0 || index >= p.board.head().tasks || rank < 0 || rank >= p.board.task(index).nprocs)) error = ERANGE;
+    if (!error && (index < 0 || index >= p.board.head().tasks || rank < 0 || rank >= p.board.task(index).nprocs))
+        error = ERANGE;
     if (!error && !(p.arenas = Arenas::make(p.board))) error = ENOMEM;
     if (error) {
         char line[1024];
-        int n = snprintf(line, sizeof(line), "wilkins: cannot join the run in %s as task %s rank %d: %s\n", folder, task, rank, strerror(error));
+        int n = snprintf(line, sizeof(line), "wilkins: cannot join the run in %s as task %s rank %d: %s\n", folder,
+                         task, rank, strerror(error));
         if (raw::write(2, line, static_cast<size_t>(n)) < 0) return;
         return;
     }
@@ -162,7 +165,9 @@ class H5pyLock {
 public:
     H5pyLock() {
         const Python& p = python();
-        void* const modules = p.modules && p.item && p.attribute && p.call && p.is_true && p.forget && p.raised && p.clear ? p.modules() : nullptr;
+        void* const modules =
+            p.modules && p.item && p.attribute && p.call && p.is_true && p.forget && p.raised && p.clear ? p.modules()
+                                                                                                         : nullptr;
         void* const module = modules && !p.raised() ? p.item(modules, "h5py._objects") : nullptr;
         lock_ = module ? p.attribute(module, "phil") : nullptr;
         if (module && !lock_) p.clear();

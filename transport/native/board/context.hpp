@@ -6,10 +6,10 @@
 namespace wilkins {
 
 struct Context {
-    bool active = false;     // part of a run; false leaves every interposed call untouched
-    int task = -1;           // index of the task in the board
-    int rank = 0;            // rank within the task
-    int nprocs = 1;          // ranks of the task
+    bool active = false;  // part of a run; false leaves every interposed call untouched
+    int task = -1;        // index of the task in the board
+    int rank = 0;         // rank within the task
+    int nprocs = 1;       // ranks of the task
 };
 
 // Attached on first use, from the environment the launcher sets (see docs/developers/design.md). Thread-safe.
@@ -32,8 +32,9 @@ private:
     void* saved_ = nullptr;
 };
 
-// h5py holds a lock of its own through every call of HDF5's. While this guard lives, the thread's waits let others have it, too, as long as they
-// last; so it must be outside of HDF5, where another thread may come in. `held`: the thread has that lock.
+// h5py holds a lock of its own through every call of HDF5's. While this guard lives, the thread's waits let others have
+// it, too, as long as they last; so it must be outside of HDF5, where another thread may come in. `held`: the thread
+// has that lock.
 class H5pyUnlocked {
 public:
     H5pyUnlocked();

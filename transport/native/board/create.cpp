@@ -44,9 +44,13 @@ private:
 // What the launcher tells of a run.
 struct Run {
     explicit Run(const plan::Arrays& run)
-        : tasks(run.tasks, run.tasks_length), ports(run.ports, run.ports_length), channels(run.channels, run.channels_length),
+        : tasks(run.tasks, run.tasks_length),
+          ports(run.ports, run.ports_length),
+          channels(run.channels, run.channels_length),
           begins(run.begins, run.begins_length),
-          first_steps(run.first_steps, run.first_steps_length), log_file(run.log_file), trace_file(run.trace_file),
+          first_steps(run.first_steps, run.first_steps_length),
+          log_file(run.log_file),
+          trace_file(run.trace_file),
           trace_at_once(run.trace_at_once != 0) {}
     int nprocs_of(int port) const { return tasks[ports[port].task].nprocs; }
     bool has_rank(int port, int rank) const { return rank >= 0 && rank < nprocs_of(port); }
@@ -63,30 +67,38 @@ struct Run {
 
 bool is_valid(const Run& run, const plan::BoardPort& port) {
     if (!run.tasks.has(port.task) || strlen(port.pattern) >= kNameMax || strlen(port.alias) >= kNameMax) return false;
-    return port.keys.publish_count >= 1 && port.keys.opens_per_step >= 1 && (!port.alias[0] || port.direction == Direction::in);
+    return port.keys.publish_count >= 1 && port.keys.opens_per_step >= 1 &&
+           (!port.alias[0] || port.direction == Direction::in);
 }
 
 bool is_valid(const Run& run, const plan::BoardChannel& channel) {
     if (!run.ports.has(channel.outport) || !run.ports.has(channel.inport)) return false;
-    if (run.ports[channel.outport].direction != Direction::out || run.ports[channel.inport].direction != Direction::in) return false;
-    if (channel.every < 1 || channel.offset >= channel.every || channel.queue < 1 || channel.queue > kLongestQueue) return false;
-    return channel.readers >= 1 && channel.readers <= run.nprocs_of(channel.inport) && run.ports[channel.inport].keys.reorder <= kLongestQueue;
+    if (run.ports[channel.outport].direction != Direction::out || run.ports[channel.inport].direction != Direction::in)
+        return false;
+    if (channel.every < 1 || channel.offset >= channel.every || channel.queue < 1 || channel.queue > kLongestQueue)
+        return false;
+    return channel.readers >= 1 && channel.readers <= run.nprocs_of(channel.inport) &&
+           run.ports[channel.inport].keys.reorder <= kLongestQueue;
 }
 
 bool is_valid(const Run& run) {
     const auto all = [&run](const auto& records) {
-        return std::all_of(records.begin(), records.end(), [&run](const auto& record) { return is_valid(run, record); });
+        return std::all_of(records.begin(), records.end(),
+                           [&run](const auto& record) { return is_valid(run, record); });
     };
     for (const auto& task : run.tasks)
         if (task.nprocs < 1 || strlen(task.name) >= sizeof(TaskRecord::name)) return false;
     if (!all(run.ports) || !all(run.channels)) return false;
     for (const auto& begin : run.begins)
-        if (!run.ports.has(begin.port) || !run.has_rank(begin.port, begin.rank) || run.ports[begin.port].direction != Direction::out) return false;
+        if (!run.ports.has(begin.port) || !run.has_rank(begin.port, begin.rank) ||
+            run.ports[begin.port].direction != Direction::out)
+            return false;
     for (const auto& first : run.first_steps)
         if (!run.channels.has(first.channel) || !run.has_rank(run.channels[first.channel].outport, first.rank) ||
             first.offered > UINT32_MAX)
             return false;
-    return strlen(run.log_file) < sizeof(BoardRecord::log_file) && strlen(run.trace_file) < sizeof(BoardRecord::trace_file);
+    return strlen(run.log_file) < sizeof(BoardRecord::log_file) &&
+           strlen(run.trace_file) < sizeof(BoardRecord::trace_file);
 }
 
 // Lays tables out one after the other.
@@ -106,16 +118,16 @@ private:
 
 // How much a port has of what differs from port to port, and where.
 struct PortShape {
-    std::vector<int> links;  // its channels
-    uint32_t longest = 1;    // out: of their queues
-    uint32_t each = 0;       // out: slots of a rank
-    uint64_t slots = 0;      // out: of all
-    uint64_t readers = 0;    // out: of all channels
-    uint32_t log_room = 0;   // in: slots of all producers
+    std::vector<int> links;    // its channels
+    uint32_t longest = 1;      // out: of their queues
+    uint32_t each = 0;         // out: slots of a rank
+    uint64_t slots = 0;        // out: of all
+    uint64_t readers = 0;      // out: of all channels
+    uint32_t log_room = 0;     // in: slots of all producers
     int32_t place_beside = 0;  // among the ports whose steps come from the same host,
     uint64_t beside = 0;       // of which there are so many; 0: the steps are this host's own
     uint64_t positions = 0, log = 0, firsts = 0, looked = 0, asked = 0, latest = 0, given = 0;  // in
-    uint64_t on = 0, consumed = 0, before = 0;                                                       // out
+    uint64_t on = 0, consumed = 0, before = 0;                                                  // out
 };
 
 // Where a channel's tables are.
@@ -140,7 +152,8 @@ public:
             sources_ += nprocs;
             slots_ += port.slots;
         }
-        for (const auto& channel : run_.channels) shape(channel.inport).log_room += static_cast<uint32_t>(shape(channel.outport).slots);
+        for (const auto& channel : run_.channels)
+            shape(channel.inport).log_room += static_cast<uint32_t>(shape(channel.outport).slots);
         for (const auto& task : run_.tasks) ranks_ += task.nprocs;
         count_beside();
         return slots_ <= INT_MAX;
@@ -161,7 +174,8 @@ public:
         at_unmatched_names_ = out.take<UnmatchedName>(kUnmatchedNames * number(run_.tasks.size()));
         for (const auto& channel : run_.channels) {
             const uint64_t sources = number(run_.nprocs_of(channel.outport));
-            const uint64_t marks = out.take<Mark>(sources * number(channel.readers)), logged = out.take<uint64_t>(sources);
+            const uint64_t marks = out.take<Mark>(sources * number(channel.readers)),
+                           logged = out.take<uint64_t>(sources);
             const uint64_t offered = out.take<uint64_t>(sources), firsts = out.take<uint64_t>(sources);
             channels_.push_back({marks, logged, offered, firsts});
         }
@@ -189,11 +203,15 @@ public:
 private:
     PortShape& shape(int port) { return ports_[static_cast<size_t>(port)]; }
     template <class T>
-    T* table(uint64_t offset) const { return reinterpret_cast<T*>(bytes_ + offset); }
+    T* table(uint64_t offset) const {
+        return reinterpret_cast<T*>(bytes_ + offset);
+    }
     BoardRecord& head() const { return *table<BoardRecord>(0); }
     PortRecord& port(int index) const { return table<PortRecord>(at_ports_)[index]; }
     ChannelRecord& channel(int index) const { return table<ChannelRecord>(at_channels_)[index]; }
-    SourceRecord& source(int outport, int rank) const { return table<SourceRecord>(at_sources_)[port(outport).first_source + rank]; }
+    SourceRecord& source(int outport, int rank) const {
+        return table<SourceRecord>(at_sources_)[port(outport).first_source + rank];
+    }
 
     void count_links() {
         for (int c = 0; c < run_.channels.size(); ++c) {
@@ -205,7 +223,8 @@ private:
             out.readers += static_cast<uint64_t>(channel.readers);
             out.longest = std::max({out.longest, channel.queue, reader.reorder});
             if (reader.listing != Lists::end) continue;
-            out.longest = std::max({out.longest, kSeriesSlots / static_cast<uint32_t>(run_.nprocs_of(channel.outport)), kLeastSeries});
+            out.longest = std::max(
+                {out.longest, kSeriesSlots / static_cast<uint32_t>(run_.nprocs_of(channel.outport)), kLeastSeries});
         }
     }
 
@@ -217,7 +236,8 @@ private:
             known += run_.ports[p].direction == Direction::out;
         }
         for (int p = 0; p < run_.ports.size(); ++p)
-            if (const uint32_t host = run_.ports[p].keys.far_host) shape(p).beside = static_cast<uint64_t>(from_host[host]);
+            if (const uint32_t host = run_.ports[p].keys.far_host)
+                shape(p).beside = static_cast<uint64_t>(from_host[host]);
     }
 
     static void lay_out_inport(Layouter& out, PortShape& port, uint64_t ranks) {
@@ -400,7 +420,8 @@ private:
     std::vector<ChannelShape> channels_;
     int links_ = 0, sources_ = 0, ranks_ = 0;
     uint64_t slots_ = 0;
-    uint64_t at_tasks_ = 0, at_ports_ = 0, at_channels_ = 0, at_links_ = 0, at_sources_ = 0, at_slots_ = 0, at_ranks_ = 0, at_unmatched_names_ = 0;
+    uint64_t at_tasks_ = 0, at_ports_ = 0, at_channels_ = 0, at_links_ = 0, at_sources_ = 0, at_slots_ = 0,
+             at_ranks_ = 0, at_unmatched_names_ = 0;
     uint64_t size_ = 0;
     unsigned char* bytes_ = nullptr;
     int next_link_ = 0, next_source_ = 0, next_slot_ = 0;

@@ -16,7 +16,7 @@ namespace wilkins {
 
 namespace {
 
-constexpr size_t kMostOfText = 900;                // bytes of an argument that are logged
+constexpr size_t kMostOfText = 900;  // bytes of an argument that are logged
 constexpr size_t kLine = sizeof(BoardRecord::failure);
 constexpr size_t kWords = kLine - 6 * kMostOfText;  // of a line, for people: its end is always whole
 
@@ -48,7 +48,8 @@ public:
         const char* const most = at_ + kMostOfText;
         for (; *text && at_ < most; ++text) {
             char escaped[8] = {*text};
-            if (const auto byte = static_cast<unsigned char>(*text); byte < 0x20) snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
+            if (const auto byte = static_cast<unsigned char>(*text); byte < 0x20)
+                snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
             else if (quoted && (*text == '"' || *text == '\\')) add('\\');
             add(escaped);
         }
@@ -92,7 +93,8 @@ void add_code(Text& out, const event::Argument& argument) {
     out.add('"');
 }
 
-// <task>[<rank>] <kind: English> TAB <code> TAB [<task>,<rank>,<arguments>]: what the launcher reads of it is always whole.
+// <task>[<rank>] <kind: English> TAB <code> TAB [<task>,<rank>,<arguments>]: what the launcher reads of it is always
+// whole.
 void add_line(Text& out, const Speaker& who, const Event& event) {
     out.give(kWords);
     out.add(who.task);
@@ -149,9 +151,13 @@ void log_event(const Event& event) {
     if (p.context.active) write_line(p.board, speaker(p), event);
 }
 
-void log_event_for(const Board& board, int task, int rank, const Event& event) { write_line(board, {board.task(task).name, rank}, event); }
+void log_event_for(const Board& board, int task, int rank, const Event& event) {
+    write_line(board, {board.task(task).name, rank}, event);
+}
 
-bool is_logged(const PortRecord& port, Once once) { return port.logged.load(std::memory_order_relaxed) & static_cast<uint32_t>(once); }
+bool is_logged(const PortRecord& port, Once once) {
+    return port.logged.load(std::memory_order_relaxed) & static_cast<uint32_t>(once);
+}
 
 void log_once(PortRecord& port, Once once, const Event& event) {
     if (!(port.logged.fetch_or(static_cast<uint32_t>(once)) & static_cast<uint32_t>(once))) log_event(event);
@@ -159,7 +165,9 @@ void log_once(PortRecord& port, Once once, const Event& event) {
 
 void fail_run(const Process& p, const Event& event) { note_failure(p.board, p.context.task, speaker(p), event); }
 
-void fail_run_for(const Board& board, int task, int rank, const Event& event) { note_failure(board, task, {board.task(task).name, rank}, event); }
+void fail_run_for(const Board& board, int task, int rank, const Event& event) {
+    note_failure(board, task, {board.task(task).name, rank}, event);
+}
 
 void word_event(const Event& event, char* out, size_t room) {
     Text text(out, room);

@@ -53,7 +53,8 @@ struct Event {
 
 using event::Event;
 
-// One line into the run's log, of the process's rank. Nothing outside a run. Allocates nothing, but while the process holds a board.
+// One line into the run's log, of the process's rank. Nothing outside a run. Allocates nothing, but while the process
+// holds a board.
 void log_event(const Event& event);
 
 // The same if none of its kind was in the log for the port.
@@ -63,7 +64,8 @@ bool is_logged(const PortRecord& port, Once once);
 // The same in the name of a rank of a task, for the launcher.
 void log_event_for(const Board& board, int task, int rank, const Event& event);
 
-// Ends the run with an error that no program can mend; the first one counts. `rank`: of the task that fails. Call with the board's lock held.
+// Ends the run with an error that no program can mend; the first one counts. `rank`: of the task that fails. Call with
+// the board's lock held.
 void fail_run_for(const Board& board, int task, int rank, const Event& event);
 
 // Its English alone, as the process's rank says it.

@@ -1,9 +1,10 @@
 // Which processes of a run live, known alike in every PID namespace.
 //
-// Each process that changes the board has a number in the run, and holds a lock on the byte of that number in the board's file.
-// The kernel ends the lock with the process: when it dies, before anybody learns how it ended, and when another program takes its
-// place (exec). The lock lives by a mapping, not by a descriptor: a program that closes all its descriptors keeps it, its
-// descriptors have the numbers they would have without it, and a fork, which does not get the mapping, is a process of its own.
+// Each process that changes the board has a number in the run, and holds a lock on the byte of that number in the
+// board's file. The kernel ends the lock with the process: when it dies, before anybody learns how it ended, and when
+// another program takes its place (exec). The lock lives by a mapping, not by a descriptor: a program that closes all
+// its descriptors keeps it, its descriptors have the numbers they would have without it, and a fork, which does not get
+// the mapping, is a process of its own.
 #pragma once
 
 #include <atomic>
@@ -31,7 +32,8 @@ public:
     int pid() const;
     uint64_t pid_namespace() const;
 
-    // True if the process of this number has died. Never true of one that could not take its lock, for want of a descriptor.
+    // True if the process of this number has died. Never true of one that could not take its lock, for want of a
+    // descriptor.
     bool is_over(uint32_t number) const;
 
 private:

@@ -74,7 +74,8 @@ bool Board::Lock::release() {
     }
     const uint64_t written = head.events_written.load();
     written_ = written >= urgent || trace::write_until(board_, urgent, limit());
-    if (written >= urgent && written < end && end - written > events_kept_) trace::write_until(board_, end, events_kept_ ? 0 : limit());
+    if (written >= urgent && written < end && end - written > events_kept_)
+        trace::write_until(board_, end, events_kept_ ? 0 : limit());
     return written_;
 }
 

@@ -1,5 +1,5 @@
-// A set of names: hashes in tables that are added one by one, each twice as large as the last, and numbered names as ranges. A table
-// never moves, and every change ends in one store: a process may die anywhere in between.
+// A set of names: hashes in tables that are added one by one, each twice as large as the last, and numbered names as
+// ranges. A table never moves, and every change ends in one store: a process may die anywhere in between.
 #include "board/past_names.hpp"
 
 #include <cstring>
@@ -11,10 +11,11 @@ namespace wilkins::past {
 
 namespace {
 
-constexpr uint64_t kIsThere = 1;     // the lowest bit of an entry: the name was not removed
-constexpr uint64_t kEstablished = 32;  // names from which a range stands for them; the first ones are in the tables, too
-constexpr int kGroups = 4;           // digits in one name that are looked at
-constexpr size_t kDigits = 18;       // of a number that surely fits
+constexpr uint64_t kIsThere = 1;  // the lowest bit of an entry: the name was not removed
+constexpr uint64_t kEstablished =
+    32;                         // names from which a range stands for them; the first ones are in the tables, too
+constexpr int kGroups = 4;      // digits in one name that are looked at
+constexpr size_t kDigits = 18;  // of a number that surely fits
 
 uint64_t capacity(int table) { return uint64_t{kNearNames} << table; }
 
@@ -56,8 +57,8 @@ uint64_t* find_entry(const Board& board, const NameSet& names, uint64_t entry) {
 struct Numbered {
     uint64_t family;
     int64_t number;
-    uint32_t digits;   // as written
-    uint32_t needed;   // as written without leading zeros
+    uint32_t digits;  // as written
+    uint32_t needed;  // as written without leading zeros
 };
 
 uint64_t hash_part(const char* text, size_t length, uint64_t seed) {

@@ -1,5 +1,5 @@
-// Names of long ago: a set of names on the board that forgets none. Numbered names that follow each other take the same room
-// for any number of them; each other name takes about 16 bytes.
+// Names of long ago: a set of names on the board that forgets none. Numbered names that follow each other take the same
+// room for any number of them; each other name takes about 16 bytes.
 #pragma once
 
 #include "board/board.hpp"

@@ -29,13 +29,15 @@ void fail_run(const Process& process, const Event& event);
 
 // The ports of the process's task; none where it is part of no run.
 inline auto ports_of(const Process& p) {
-    const auto row = p.first_port < p.last_port ? Row(p.board.port(p.first_port), p.last_port - p.first_port) : Row<PortRecord>();
+    const auto row =
+        p.first_port < p.last_port ? Row(p.board.port(p.first_port), p.last_port - p.first_port) : Row<PortRecord>();
     return Chosen(row, [task = p.context.task](const PortRecord& port) { return port.task == task; });
 }
 
 // Its in-ports, or its out-ports.
 inline auto ports_of(const Process& p, Direction direction) {
-    const auto row = p.first_port < p.last_port ? Row(p.board.port(p.first_port), p.last_port - p.first_port) : Row<PortRecord>();
+    const auto row =
+        p.first_port < p.last_port ? Row(p.board.port(p.first_port), p.last_port - p.first_port) : Row<PortRecord>();
     return ports_of(row, p.context.task, direction);
 }
 

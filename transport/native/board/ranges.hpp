@@ -1,4 +1,5 @@
-// What is on a board, and what belongs to what there, as ranges for loops: `for (const ChannelRecord& channel : channels_of(board, port))`.
+// What is on a board, and what belongs to what there, as ranges for loops: `for (const ChannelRecord& channel :
+// channels_of(board, port))`.
 #pragma once
 
 #include "board/board.hpp"
@@ -58,7 +59,9 @@ public:
     class Iterator {
     public:
         Iterator(const Linked& range, int link) : range_(range), link_(link) {}
-        decltype(auto) operator*() const { return range_.lead_(range_.board_.channel(range_.board_.link(range_.port_, link_))); }
+        decltype(auto) operator*() const {
+            return range_.lead_(range_.board_.channel(range_.board_.link(range_.port_, link_)));
+        }
         Iterator& operator++() {
             ++link_;
             return *this;
@@ -87,7 +90,9 @@ inline Row<SourceRecord> sources_of(const Board& board) { return {board.source(0
 inline Row<SlotRecord> slots_of(const Board& board) { return {board.slot(0), board.head().slots}; }
 inline Row<RankRecord> ranks_of(const Board& board) { return {board.rank(0), board.head().ranks}; }
 
-inline Row<RankRecord> ranks_of(const Board& board, const TaskRecord& task) { return {board.rank(task.first_rank), task.nprocs}; }
+inline Row<RankRecord> ranks_of(const Board& board, const TaskRecord& task) {
+    return {board.rank(task.first_rank), task.nprocs};
+}
 
 // The ports of a task, in-ports or out-ports.
 inline auto ports_of(Row<PortRecord> row, int task, Direction direction) {
@@ -105,27 +110,37 @@ inline auto channels_of(const Board& board, const PortRecord& port) {
 
 // The out-ports that bring steps to an in-port.
 inline auto outports_of(const Board& board, const PortRecord& inport) {
-    return Linked(board, inport, [&board](const ChannelRecord& channel) -> PortRecord& { return board.port(channel.outport); });
+    return Linked(board, inport,
+                  [&board](const ChannelRecord& channel) -> PortRecord& { return board.port(channel.outport); });
 }
 
 // The in-ports to which an out-port brings steps.
 inline auto inports_of(const Board& board, const PortRecord& outport) {
-    return Linked(board, outport, [&board](const ChannelRecord& channel) -> PortRecord& { return board.port(channel.inport); });
+    return Linked(board, outport,
+                  [&board](const ChannelRecord& channel) -> PortRecord& { return board.port(channel.inport); });
 }
 
-inline Row<SourceRecord> sources_of(const Board& board, const PortRecord& outport) { return {board.source(outport.first_source), outport.sources}; }
+inline Row<SourceRecord> sources_of(const Board& board, const PortRecord& outport) {
+    return {board.source(outport.first_source), outport.sources};
+}
 
-inline Row<SourceRecord> sources_of(const Board& board, const ChannelRecord& channel) { return sources_of(board, board.port(channel.outport)); }
+inline Row<SourceRecord> sources_of(const Board& board, const ChannelRecord& channel) {
+    return sources_of(board, board.port(channel.outport));
+}
 
 // `outport`: -1 for all there are.
-inline Row<SourceRecord> sources_of(const Board& board, int outport) { return outport < 0 ? sources_of(board) : sources_of(board, board.port(outport)); }
+inline Row<SourceRecord> sources_of(const Board& board, int outport) {
+    return outport < 0 ? sources_of(board) : sources_of(board, board.port(outport));
+}
 
 // Those of a channel's sources whose steps the rank of the reading task gets: all, or none.
 inline Row<SourceRecord> sources_read(const Board& board, const ChannelRecord& channel, int reader) {
     return reader < channel.readers ? sources_of(board, channel) : Row<SourceRecord>();
 }
 
-inline Row<SlotRecord> slots_of(const Board& board, const SourceRecord& source) { return {board.slot(source.first_slot), source.slots}; }
+inline Row<SlotRecord> slots_of(const Board& board, const SourceRecord& source) {
+    return {board.slot(source.first_slot), source.slots};
+}
 
 // (Those of an out-port's sources follow each other, each of which has as many.)
 inline Row<SlotRecord> slots_of(const Board& board, const PortRecord& outport) {
@@ -143,7 +158,9 @@ inline auto steps_of(const Board& board, const ChannelRecord& channel, Row<SlotR
 }
 
 // The steps on a channel, of all its sources or of one.
-inline auto steps_of(const Board& board, const ChannelRecord& channel) { return steps_of(board, channel, slots_of(board, board.port(channel.outport))); }
+inline auto steps_of(const Board& board, const ChannelRecord& channel) {
+    return steps_of(board, channel, slots_of(board, board.port(channel.outport)));
+}
 
 inline auto steps_of(const Board& board, const ChannelRecord& channel, const SourceRecord& source) {
     return steps_of(board, channel, slots_of(board, source));

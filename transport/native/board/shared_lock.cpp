@@ -16,8 +16,8 @@ namespace wilkins {
 namespace {
 
 constexpr uint32_t kWaited = 1u << 31;
-constexpr int64_t kFirstLook = 20'000'000;   // ns until a waiter first asks whether the holder lives
-constexpr int64_t kRarest = 320'000'000;     // and between two such questions at most
+constexpr int64_t kFirstLook = 20'000'000;  // ns until a waiter first asks whether the holder lives
+constexpr int64_t kRarest = 320'000'000;    // and between two such questions at most
 
 void sleep(std::atomic<uint32_t>& word, uint32_t seen, int64_t length) {
     const struct timespec limit = {static_cast<time_t>(length / 1000000000), static_cast<long>(length % 1000000000)};
@@ -34,7 +34,8 @@ Taken wait_for(std::atomic<uint32_t>& word, const Life& life, uint32_t self, int
             if (word.compare_exchange_strong(seen, self | kWaited, std::memory_order_acquire)) return Taken::free;
             continue;
         }
-        if (!(seen & kWaited) && !word.compare_exchange_strong(seen, seen | kWaited, std::memory_order_relaxed)) continue;
+        if (!(seen & kWaited) && !word.compare_exchange_strong(seen, seen | kWaited, std::memory_order_relaxed))
+            continue;
         seen |= kWaited;
         const int64_t now = now_ns();
         if (now >= look) {

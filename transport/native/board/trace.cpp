@@ -34,7 +34,8 @@ public:
     }
     // No name can break the lines and columns of the file.
     void put_clean(const char* text, size_t length) {
-        for (size_t k = 0; k < length; ++k) text_[length_ + k] = static_cast<unsigned char>(text[k]) < 0x20 ? '?' : text[k];
+        for (size_t k = 0; k < length; ++k)
+            text_[length_ + k] = static_cast<unsigned char>(text[k]) < 0x20 ? '?' : text[k];
         length_ += length;
     }
     void put_number(int64_t value) {
@@ -87,8 +88,8 @@ bool append(const Board& board, const struct iovec* parts, int count) {
     return done == static_cast<ssize_t>(length);
 }
 
-// True if it must be on disk before anybody can act on it, in a run that can be resumed. What others did before it is there by then,
-// too: events are written in their order. So a step that somebody opens can wait for what comes of it.
+// True if it must be on disk before anybody can act on it, in a run that can be resumed. What others did before it is
+// there by then, too: events are written in their order. So a step that somebody opens can wait for what comes of it.
 bool is_urgent(const char* event) {
     if (event[0] == 'o' || event[0] == 'c') return false;  // open, close, create: of each step
     for (const char* urgent : {"publish", "remake", "back", "file", "start", "end", "done"})
@@ -112,7 +113,8 @@ void write_out(const Board& board, bool anew) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     WILKINS_FAULT_POINT("trace.begun");
     const uint64_t first = begin % kTraceRoom, room = kTraceRoom - first, length = end - begin;
-    const struct iovec parts[] = {{head.events + first, std::min(length, room)}, {head.events, length > room ? length - room : 0}};
+    const struct iovec parts[] = {{head.events + first, std::min(length, room)},
+                                  {head.events, length > room ? length - room : 0}};
     whole = append(board, parts, 2) && whole;
     WILKINS_FAULT_POINT("trace.written");
     if (!whole && head.trace_at_once) head.trace_stopped = 1;
@@ -121,14 +123,14 @@ void write_out(const Board& board, bool anew) {
 
 }  // namespace
 
-void note(const Board& board, const char* event, int task, int rank, const char* pattern, const char* name, int64_t sequence,
-          int64_t bytes, int64_t time_ns) {
+void note(const Board& board, const char* event, int task, int rank, const char* pattern, const char* name,
+          int64_t sequence, int64_t bytes, int64_t time_ns) {
     BoardRecord& head = board.head();
     if (!head.trace_file[0] || head.trace_stopped) return;
     const TaskRecord& record = board.task(task);
     const size_t of_task = strlen(record.name), of_pattern = strlen(pattern), of_name = strlen(name);
     const size_t most = of_task + of_pattern + of_name + kNumbers;
-    if (most > kLongestLine) return;  // no name on the board is so long
+    if (most > kLongestLine) return;                                                // no name on the board is so long
     if (head.events_end.load() + most > head.events_written.load() + kTraceRoom) {  // a step for thousands of channels
         if (head.trace_at_once) head.trace_stopped = 1;
         return;
@@ -153,7 +155,9 @@ void note(const Board& board, const char* event, int task, int rank, const char*
     line.end(is_urgent(event));
 }
 
-void hurry(const Board& board) { board.head().events_urgent.store(board.head().events_end.load(), std::memory_order_relaxed); }
+void hurry(const Board& board) {
+    board.head().events_urgent.store(board.head().events_end.load(), std::memory_order_relaxed);
+}
 
 bool write_until(const Board& board, uint64_t end, int64_t until) {
     BoardRecord& head = board.head();

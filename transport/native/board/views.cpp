@@ -82,7 +82,8 @@ void Arenas::look_at_views(int s) {
     SourceRecord& source = board_.source(s);
     for (const SlotRecord& slot : slots_of(board_, source)) is_viewed(board_.index(slot));
     for (int n = 0; n < kAtOnce && source.aside_first < source.aside_end; ++n) {
-        if (source.aside_look < source.aside_first || source.aside_look >= source.aside_end) source.aside_look = source.aside_first;
+        if (source.aside_look < source.aside_first || source.aside_look >= source.aside_end)
+            source.aside_look = source.aside_first;
         uint64_t bytes = 0;
         const bool gone = look_at_aside(s, source.aside_look, &bytes);
         if (gone) account_aside(s, source.aside_bytes - std::min(source.aside_bytes, bytes));
@@ -205,10 +206,12 @@ int Arenas::slot_of(int fd) const {
     if (strncmp(path, board_.folder(), length) != 0 || strncmp(path + length, "/a", 2) != 0) return -1;
     char* end = nullptr;
     const long slot = strtol(path + length + 2, &end, 10);
-    return end != path + length + 2 && *end == 0 && slot >= 0 && slot < board_.head().slots ? static_cast<int>(slot) : -1;
+    return end != path + length + 2 && *end == 0 && slot >= 0 && slot < board_.head().slots ? static_cast<int>(slot)
+                                                                                            : -1;
 }
 
-// The slot has another arena by now, which this process has yet to map. What it has mapped stays only for handles on a step in that.
+// The slot has another arena by now, which this process has yet to map. What it has mapped stays only for handles on a
+// step in that.
 void Arenas::leave_former(int slot, Kept& kept) {
     if (!kept.bytes || kept.arena == board_.slot(slot).arena.load()) return;
     if (kept.users.load() == 0) unmap(kept);

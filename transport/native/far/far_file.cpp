@@ -24,8 +24,8 @@ namespace wilkins {
 
 namespace {
 
-// Requests for bytes that are on their way at once: as many as fit into the buffers of a connection, so that neither side waits to send
-// while the other one does.
+// Requests for bytes that are on their way at once: as many as fit into the buffers of a connection, so that neither
+// side waits to send while the other one does.
 constexpr size_t kMostAsked = 256;
 
 constexpr size_t kUnsent = 1 << 16;
@@ -94,12 +94,14 @@ std::unique_ptr<FarFile> FarFile::greet(const char* where, const far::Hello& hel
         file->unsent_.append(reinterpret_cast<const char*>(&hello), sizeof(hello));
         file->push();
     }
-    if (file->receive(proof.data(), proof.size()) && proof != expected) file->fail(EPROTO);  // whoever listens there is not of this run
+    if (file->receive(proof.data(), proof.size()) && proof != expected)
+        file->fail(EPROTO);  // whoever listens there is not of this run
     *error = file->receive(opened, sizeof(*opened)) ? static_cast<int>(opened->error) : file->error_;
     return *error == 0 ? std::move(file) : nullptr;
 }
 
-std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, Use use, const char* name, const char* address, int* error) {
+std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, Use use, const char* name,
+                                       const char* address, int* error) {
     far::Hello hello{};
     hello.token = token;
     hello.use = use;
@@ -125,7 +127,8 @@ Held FarFile::ask_of_folder(const char* where, const char* folder, bool deep) {
     far::Opened opened{};
     int error = 0;
     if (greet(where, hello, &opened, &error)) return static_cast<Held>(opened.number);
-    const bool later = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;  // of this process's or host's own
+    const bool later =
+        error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;  // of this process's or host's own
     return later ? Held::not_yet : Held::no;
 }
 
@@ -244,7 +247,8 @@ FarFile* FarFile::other(uint64_t host) {
     send(far::host, static_cast<int32_t>(host), 0, 0, nullptr, 0);
     push();
     int error = answer(&nothing);
-    if (error == 0 && receive(address, sizeof(address))) file = open(address, token_, Use::part, "", where_.c_str(), &error);
+    if (error == 0 && receive(address, sizeof(address)))
+        file = open(address, token_, Use::part, "", where_.c_str(), &error);
     if (!file) fail(error != 0 ? error : EPROTO);
     return file.get();
 }
@@ -273,7 +277,8 @@ void FarFile::write(uint64_t place, const void* memory, size_t length) {
     writes_ = true;
     const auto* const bytes = static_cast<const unsigned char*>(memory);
     const uint64_t last = place + length;
-    const uint64_t begin = (place + homes::kSector - 1) / homes::kSector * homes::kSector, end = last / homes::kSector * homes::kSector;
+    const uint64_t begin = (place + homes::kSector - 1) / homes::kSector * homes::kSector,
+                   end = last / homes::kSector * homes::kSector;
     if (part_ == nullptr || end < begin + kWorthKeeping || !keep(begin, end, bytes + (begin - place))) {
         send(far::write, 0, place, length, bytes, length);
         return;

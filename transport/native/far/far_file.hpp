@@ -1,6 +1,7 @@
-// A step whose arena is on another host, on which a rank of the same task has opened it for all: by a connection for each open file to that host's
-// server of files. What is written stays on the rank's own host, in a part (far/part.hpp), and the server is notified; but short pieces
-// go to the arena. What is read comes from where it was written last.
+// A step whose arena is on another host, on which a rank of the same task has opened it for all: by a connection for
+// each open file to that host's server of files. What is written stays on the rank's own host, in a part
+// (far/part.hpp), and the server is notified; but short pieces go to the arena. What is read comes from where it was
+// written last.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@
 
 namespace wilkins {
 
-// Where this process's host serves the files of the process's task to ranks on other hosts: `address:port`; empty if all run here.
+// Where this process's host serves the files of the process's task to ranks on other hosts: `address:port`; empty if
+// all run here.
 const char* served_at();
 
 // What a step on another host is opened for.
@@ -39,11 +41,13 @@ enum class Held : uint64_t { no, not_yet, yes };
 
 class FarFile {
 public:
-    // Connects to the server at `where`; the token's slot -1: for the task's own file of that name. `address`: to write, where this host's own server
-    // is; of a part, where that of the host is on which the step was made. nullptr, with an errno, if that cannot be.
-    static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, Use use, const char* name, const char* address, int* error);
-    // What the server at `where` knows of a folder (see names/places.hpp). Held::no if it does not answer: then no file comes from there.
-    // Held::not_yet if it could not be asked now.
+    // Connects to the server at `where`; the token's slot -1: for the task's own file of that name. `address`: to
+    // write, where this host's own server is; of a part, where that of the host is on which the step was made. nullptr,
+    // with an errno, if that cannot be.
+    static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, Use use, const char* name,
+                                         const char* address, int* error);
+    // What the server at `where` knows of a folder (see names/places.hpp). Held::no if it does not answer: then no file
+    // comes from there. Held::not_yet if it could not be asked now.
     static Held ask_of_folder(const char* where, const char* folder, bool deep);
     bool writable() const { return use_ == Use::write; }
     int wire() const { return wire_; }
@@ -105,9 +109,9 @@ private:
     Part* part_ = nullptr;  // in which it has them
     std::map<uint64_t, std::unique_ptr<FarFile>> others_;  // by number
     int error_ = 0;
-    bool writes_ = false;       // some have not been answered for
+    bool writes_ = false;  // some have not been answered for
     std::string unsent_;
-    std::vector<Asked> asked_;  // reads on their way
+    std::vector<Asked> asked_;         // reads on their way
     std::vector<ByteRange> gathered_;  // likewise
     unsigned char* gathers_to_ = nullptr;
 };

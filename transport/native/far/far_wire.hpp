@@ -10,17 +10,17 @@
 namespace wilkins::far {
 
 enum What : uint32_t {
-    write,   // `length` bytes follow, for `place`
-    settle,  // asks whether all writes so far have been done
-    read,    // asks for `length` bytes from `place` on
-    gather,  // asks for the bytes of `length` ranges, which follow
-    eof,     // asks for the file's size
-    lock,    // takes the file (`kind`: F_RDLCK, F_WRLCK) or gives it back (F_UNLCK)
-    cut,     // sets the file's size to `length`
-    publish, // publishes it as it is now
-    put,     // says that the rank's host has these bytes now
-    host,    // asks where the server of a host is that has some (`kind`: its number)
-    close,   // lets go of the step
+    write,    // `length` bytes follow, for `place`
+    settle,   // asks whether all writes so far have been done
+    read,     // asks for `length` bytes from `place` on
+    gather,   // asks for the bytes of `length` ranges, which follow
+    eof,      // asks for the file's size
+    lock,     // takes the file (`kind`: F_RDLCK, F_WRLCK) or gives it back (F_UNLCK)
+    cut,      // sets the file's size to `length`
+    publish,  // publishes it as it is now
+    put,      // says that the rank's host has these bytes now
+    host,     // asks where the server of a host is that has some (`kind`: its number)
+    close,    // lets go of the step
 };
 
 // Of a step that is kept, the server says a byte now and then while a rank of its host waits for memory.
@@ -33,8 +33,8 @@ struct Request {
     uint64_t length;
 };
 
-// To all but `write` and `put`. To `read`: so many runs follow, that say where the bytes are, and then the bytes of runs without a host; or, if there
-// are none, all. To `gather`: all bytes. To `host`: its address.
+// To all but `write` and `put`. To `read`: so many runs follow, that say where the bytes are, and then the bytes of
+// runs without a host; or, if there are none, all. To `gather`: all bytes. To `host`: its address.
 struct Answer {
     int64_t error;
     uint64_t value;
@@ -42,11 +42,12 @@ struct Answer {
 
 // The first words of a connection, after the key: which step. `Opened` follows.
 struct Hello {
-    StepToken token;   // one that a rank of the host has open; with slot -1, the task's own file of that name; to ask: slot 1: of folders above, too
+    StepToken token;  // one that a rank of the host has open; with slot -1, the task's own file of that name; to ask:
+                      // slot 1: of folders above, too
     Use use;
-    char name[kNameMax];  // of the step; to ask: of the folder
-    char address[kAddressMax];  // to write: where the server of the rank's host is, which can have bytes of the step; of a part: where that of the
-                                // host is on which the step was made
+    char name[kNameMax];        // of the step; to ask: of the folder
+    char address[kAddressMax];  // to write: where the server of the rank's host is, which can have bytes of the step;
+                                // of a part: where that of the host is on which the step was made
 };
 
 struct Opened {

@@ -1,5 +1,5 @@
-// How a process shows the process of the run that listens on another host that it knows the run's key, without saying it: see transport/handshake.py, which
-// has the other side.
+// How a process shows the process of the run that listens on another host that it knows the run's key, without saying
+// it: see transport/handshake.py, which has the other side.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ Bytes32 hmac(const std::string& key, const std::string& text);
 // The key of this process's run, as bytes; empty: it cannot be read.
 std::string run_key();
 
-// What a server of files gets for its challenge; `*expected`: what it answers then. Empty: there are no random bytes to be had.
+// What a server of files gets for its challenge; `*expected`: what it answers then. Empty: there are no random bytes to
+// be had.
 std::string answer(const std::string& key, const Bytes32& challenge, Bytes32* expected);
 
 }  // namespace wilkins::handshake

@@ -20,8 +20,9 @@ namespace wilkins {
 namespace {
 
 constexpr uint64_t kHead = 4096;
-// A part takes no memory of which less than half would be left on its host then, or less than so many files as long as this one: those who read
-// or make steps there could not do without, while the arena has room for what is written here in any case.
+// A part takes no memory of which less than half would be left on its host then, or less than so many files as long as
+// this one: those who read or make steps there could not do without, while the arena has room for what is written here
+// in any case.
 constexpr uint64_t kFilesLeft = 2;
 
 std::mutex parts_mutex;
@@ -39,7 +40,8 @@ bool leaves_enough(int fd, uint64_t more, uint64_t end) {
     struct statvfs all;
     if (fstatvfs(fd, &all) != 0) return false;
     const uint64_t left = all.f_bavail * all.f_frsize;
-    return all.f_blocks == 0 || left >= more + std::max(all.f_blocks * all.f_frsize / 2, kFilesLeft * end);  // 0: it has no end
+    return all.f_blocks == 0 ||
+           left >= more + std::max(all.f_blocks * all.f_frsize / 2, kFilesLeft * end);  // 0: it has no end
 }
 
 }  // namespace
@@ -49,13 +51,15 @@ Part::Head& Part::head() const { return *reinterpret_cast<Head*>(mapping_.bytes)
 unsigned char* Part::bytes() const { return mapping_.bytes + kHead; }
 
 Part* Part::open(const char* lead, int slot, bool make, int* error) {
-    static auto* const parts = new std::map<std::pair<std::string, int>, std::unique_ptr<Part>>;  // used to the end of the process
+    static auto* const parts =
+        new std::map<std::pair<std::string, int>, std::unique_ptr<Part>>;  // used to the end of the process
     const std::lock_guard<std::mutex> guard(parts_mutex);
     std::unique_ptr<Part>& part = (*parts)[{lead, slot}];
     if (part) return part.get();
     const Board& board = process().board;
     char path[4096];
-    snprintf(path, sizeof(path), "%s/p%016llx-%d", board.folder(), static_cast<unsigned long long>(hash_text(lead)), slot);
+    snprintf(path, sizeof(path), "%s/p%016llx-%d", board.folder(), static_cast<unsigned long long>(hash_text(lead)),
+             slot);
     const int fd = raw::open(path, O_RDWR | O_CLOEXEC | (make ? O_CREAT : 0), 0600);
     *error = fd < 0 ? errno : make ? allocate_file(fd, 0, kHead) : 0;
     Mapping mapping;
@@ -73,7 +77,8 @@ void Part::begin(uint64_t stamp, const char* where) {
 }
 
 bool Part::holds(uint64_t stamp, const char* where) const {
-    return head().stamp.load(std::memory_order_acquire) == stamp && (where == nullptr || strcmp(head().where, where) == 0);
+    return head().stamp.load(std::memory_order_acquire) == stamp &&
+           (where == nullptr || strcmp(head().where, where) == 0);
 }
 
 int Part::hold(uint64_t begin, uint64_t end) {
@@ -81,7 +86,8 @@ int Part::hold(uint64_t begin, uint64_t end) {
     const uint64_t first = begin / kBlock, last = (end - 1) / kBlock;
     const std::lock_guard<std::mutex> guard(mutex_);
     if (held_.size() <= last) held_.resize(last + 1);
-    const auto from = held_.begin() + static_cast<std::ptrdiff_t>(first), to = held_.begin() + static_cast<std::ptrdiff_t>(last) + 1;
+    const auto from = held_.begin() + static_cast<std::ptrdiff_t>(first),
+               to = held_.begin() + static_cast<std::ptrdiff_t>(last) + 1;
     if (std::find(from, to, false) != to) {
         const auto more = static_cast<uint64_t>(std::count(from, to, false)) * kBlock;
         const int fd = raw::open(path_.c_str(), O_RDWR | O_CLOEXEC, 0);

@@ -1,5 +1,5 @@
-// HDF5's transfers to and from device memory: the bytes that a selection can touch are staged in host memory, and HDF5 works there.
-// Whole datasets go in pieces of bounded size.
+// HDF5's transfers to and from device memory: the bytes that a selection can touch are staged in host memory, and HDF5
+// works there. Whole datasets go in pieces of bounded size.
 #include "hdf5/device.hpp"
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace {
 using hsize_t = unsigned long long;
 using hssize_t = long long;
 
-constexpr hid_t kAll = 0, kOneBlock = 1;  // H5S_ALL, H5S_BLOCK
-constexpr int kMostDimensions = 32;     // H5S_MAX_RANK
-constexpr int kSelectedAll = 3;         // H5S_SEL_ALL
+constexpr hid_t kAll = 0, kOneBlock = 1;     // H5S_ALL, H5S_BLOCK
+constexpr int kMostDimensions = 32;          // H5S_MAX_RANK
+constexpr int kSelectedAll = 3;              // H5S_SEL_ALL
 constexpr int kCompound = 6, kVariable = 9;  // H5T_COMPOUND, H5T_VLEN
-constexpr int kAllocated = 2;           // H5D_SPACE_STATUS_ALLOCATED
-constexpr int kCollective = 1;          // H5FD_MPIO_COLLECTIVE
-constexpr int kChunked = 2;             // H5D_CHUNKED
-constexpr int kSet = 0;                 // H5S_SELECT_SET
+constexpr int kAllocated = 2;                // H5D_SPACE_STATUS_ALLOCATED
+constexpr int kCollective = 1;               // H5FD_MPIO_COLLECTIVE
+constexpr int kChunked = 2;                  // H5D_CHUNKED
+constexpr int kSet = 0;                      // H5S_SELECT_SET
 
 // The HDF5 that a call came to, for this transfer.
 class Library {
@@ -78,8 +78,8 @@ bool has_pointers(const Library& library, hid_t type) {
 
 // Of the memory space; the file's is taken for one that is left out, as in HDF5.
 bool find_extent(const Library& library, const Transfer& transfer, Extent* out) {
-    static NextFunction get_size("H5Tget_size"), get_space("H5Dget_space"), points("H5Sget_select_npoints"), bounds("H5Sget_select_bounds"),
-        get_ndims("H5Sget_simple_extent_ndims"), get_dims("H5Sget_simple_extent_dims");
+    static NextFunction get_size("H5Tget_size"), get_space("H5Dget_space"), points("H5Sget_select_npoints"),
+        bounds("H5Sget_select_bounds"), get_ndims("H5Sget_simple_extent_ndims"), get_dims("H5Sget_simple_extent_dims");
     out->element = library.operator()<size_t>(get_size, transfer.memory_type);
     hid_t given = transfer.memory_space;
     const bool block = given == kOneBlock;
@@ -124,19 +124,23 @@ bool selects_all(const Library& library, hid_t space) {
 bool is_collective(const Library& library, hid_t list, const void* caller) {
     static NextFunction get_mode("H5Pget_dxpl_mpio");
     int mode = 0;
-    return list > 0 && get_mode(caller) && library.operator()<herr_t>(get_mode, list, &mode) >= 0 && mode == kCollective;
+    return list > 0 && get_mode(caller) && library.operator()<herr_t>(get_mode, list, &mode) >= 0 &&
+           mode == kCollective;
 }
 
 Pieces cut(const Library& library, const Transfer& transfer, const Extent& extent, const void* caller) {
-    static NextFunction get_space("H5Dget_space"), get_ndims("H5Sget_simple_extent_ndims"), get_dims("H5Sget_simple_extent_dims"),
-        get_properties("H5Dget_create_plist"), get_layout("H5Pget_layout"), get_chunk("H5Pget_chunk"), close_list("H5Pclose");
+    static NextFunction get_space("H5Dget_space"), get_ndims("H5Sget_simple_extent_ndims"),
+        get_dims("H5Sget_simple_extent_dims"), get_properties("H5Dget_create_plist"), get_layout("H5Pget_layout"),
+        get_chunk("H5Pget_chunk"), close_list("H5Pclose");
     Pieces pieces;
     if (extent.bytes() <= Staging::kPiece || !extent.dense || !selects_all(library, transfer.memory_space) ||
         !selects_all(library, transfer.file_space) || is_collective(library, transfer.list, caller))
         return pieces;
     Space space(library, library.operator()<hid_t>(get_space, transfer.dataset), true);
     pieces.ndims = library.operator()<int>(get_ndims, space.id());
-    if (pieces.ndims <= 0 || library.operator()<int>(get_dims, space.id(), pieces.dims, static_cast<hsize_t*>(nullptr)) < 0) return {};
+    if (pieces.ndims <= 0 ||
+        library.operator()<int>(get_dims, space.id(), pieces.dims, static_cast<hsize_t*>(nullptr)) < 0)
+        return {};
     uint64_t row = extent.element, all = 1;
     for (int k = 1; k < pieces.ndims; ++k) row *= pieces.dims[k];
     for (int k = 0; k < pieces.ndims; ++k) all *= pieces.dims[k];
@@ -169,7 +173,8 @@ constexpr int kInvalidValue = 1, kOutOfMemory = 2;  // CUDA's
 
 // Calls `transfer_piece(space in memory, space in the file, bytes from, bytes)` for every piece.
 template <class F>
-herr_t by_pieces(const Library& library, const Transfer& transfer, const Pieces& pieces, size_t element, F transfer_piece) {
+herr_t by_pieces(const Library& library, const Transfer& transfer, const Pieces& pieces, size_t element,
+                 F transfer_piece) {
     static NextFunction get_space("H5Dget_space"), create("H5Screate_simple"), select("H5Sselect_hyperslab");
     hsize_t start[kMostDimensions] = {}, count[kMostDimensions];
     memcpy(count, pieces.dims, sizeof(count));
@@ -180,10 +185,12 @@ herr_t by_pieces(const Library& library, const Transfer& transfer, const Pieces&
         start[0] = at;
         count[0] = pieces.dims[0] - at < pieces.rows ? pieces.dims[0] - at : pieces.rows;
         Space memory(library,
-                     library.operator()<hid_t>(create, pieces.ndims, static_cast<const hsize_t*>(count), static_cast<const hsize_t*>(nullptr)),
+                     library.operator()<hid_t>(create, pieces.ndims, static_cast<const hsize_t*>(count),
+                                               static_cast<const hsize_t*>(nullptr)),
                      true);
-        if (library.operator()<herr_t>(select, file.id(), kSet, static_cast<const hsize_t*>(start), static_cast<const hsize_t*>(nullptr),
-                                       static_cast<const hsize_t*>(count), static_cast<const hsize_t*>(nullptr)) < 0)
+        if (library.operator()<herr_t>(select, file.id(), kSet, static_cast<const hsize_t*>(start),
+                                       static_cast<const hsize_t*>(nullptr), static_cast<const hsize_t*>(count),
+                                       static_cast<const hsize_t*>(nullptr)) < 0)
             return -1;
         const herr_t result =
             transfer_piece(memory.id(), file.id(), static_cast<size_t>(at * row), static_cast<size_t>(count[0] * row));
@@ -192,8 +199,8 @@ herr_t by_pieces(const Library& library, const Transfer& transfer, const Pieces&
     return 0;
 }
 
-// HDF5 leaves bytes of the buffer alone where the file has nothing for them: holes of a selection and of a compound type, and
-// storage that was never allocated.
+// HDF5 leaves bytes of the buffer alone where the file has nothing for them: holes of a selection and of a compound
+// type, and storage that was never allocated.
 bool overwrites_all(const Library& library, const Transfer& transfer, const Extent& extent) {
     static NextFunction get_class("H5Tget_class"), get_status("H5Dget_space_status");
     int status = 0;
@@ -208,7 +215,8 @@ bool is_staged(hid_t dataset, const void* buffer, const void* caller) {
     static NextFunction get_name("H5Fget_name");
     char name[kNameMax];
     Match match;
-    return Library(caller).operator()<ssize_t>(get_name, dataset, static_cast<char*>(name), sizeof(name)) > 0 && match_name(name, &match);
+    return Library(caller).operator()<ssize_t>(get_name, dataset, static_cast<char*>(name), sizeof(name)) > 0 &&
+           match_name(name, &match);
 }
 
 herr_t write_staged(const Transfer& transfer, const void* device, WriteCall call, const void* caller) {
@@ -216,17 +224,20 @@ herr_t write_staged(const Transfer& transfer, const void* device, WriteCall call
     Extent extent;
     if (has_pointers(library, transfer.memory_type)) return fail("H5Dwrite", kInvalidValue, caller);
     if (!find_extent(library, transfer, &extent))
-        return call(transfer.dataset, transfer.memory_type, transfer.memory_space, transfer.file_space, transfer.list, nullptr);
+        return call(transfer.dataset, transfer.memory_type, transfer.memory_space, transfer.file_space, transfer.list,
+                    nullptr);
     const Pieces pieces = cut(library, transfer, extent, caller);
     const auto* from = static_cast<const unsigned char*>(device);
     const size_t room = pieces.rows ? Staging::kPiece : extent.bytes();
     Staging staging(room, device);
     if (room && !staging.bytes()) return fail("H5Dwrite", kOutOfMemory, caller);
     if (pieces.rows)
-        return by_pieces(library, transfer, pieces, extent.element, [&](hid_t memory, hid_t file, size_t offset, size_t bytes) {
-            if (const int error = DeviceMemory::to_host(staging.bytes(), from + offset, bytes)) return fail("H5Dwrite", error, caller);
-            return call(transfer.dataset, transfer.memory_type, memory, file, transfer.list, staging.bytes());
-        });
+        return by_pieces(
+            library, transfer, pieces, extent.element, [&](hid_t memory, hid_t file, size_t offset, size_t bytes) {
+                if (const int error = DeviceMemory::to_host(staging.bytes(), from + offset, bytes))
+                    return fail("H5Dwrite", error, caller);
+                return call(transfer.dataset, transfer.memory_type, memory, file, transfer.list, staging.bytes());
+            });
     const int error = room ? DeviceMemory::to_host(staging.bytes(), from + extent.offset(), room) : 0;
     if (error) return fail("H5Dwrite", error, caller);
     return call(transfer.dataset, transfer.memory_type, transfer.memory_space, transfer.file_space, transfer.list,
@@ -238,7 +249,8 @@ herr_t read_staged(const Transfer& transfer, void* device, ReadCall call, const 
     Extent extent;
     if (has_pointers(library, transfer.memory_type)) return fail("H5Dread", kInvalidValue, caller);
     if (!find_extent(library, transfer, &extent))
-        return call(transfer.dataset, transfer.memory_type, transfer.memory_space, transfer.file_space, transfer.list, nullptr);
+        return call(transfer.dataset, transfer.memory_type, transfer.memory_space, transfer.file_space, transfer.list,
+                    nullptr);
     const Pieces pieces = cut(library, transfer, extent, caller);
     auto* to = static_cast<unsigned char*>(device);
     const bool whole = overwrites_all(library, transfer, extent);
@@ -248,15 +260,17 @@ herr_t read_staged(const Transfer& transfer, void* device, ReadCall call, const 
     const auto read_part = [&](hid_t memory, hid_t file, unsigned char* part, size_t bytes, size_t before) {
         int error = whole || !bytes ? 0 : DeviceMemory::to_host(staging.bytes(), part, bytes);
         if (error) return fail("H5Dread", error, caller);
-        const herr_t result = call(transfer.dataset, transfer.memory_type, memory, file, transfer.list, staging.bytes() - before);
+        const herr_t result =
+            call(transfer.dataset, transfer.memory_type, memory, file, transfer.list, staging.bytes() - before);
         if (result < 0 || !bytes) return result;
         error = DeviceMemory::to_device(part, staging.bytes(), bytes);
         return error ? fail("H5Dread", error, caller) : result;
     };
     if (pieces.rows)
-        return by_pieces(library, transfer, pieces, extent.element, [&](hid_t memory, hid_t file, size_t offset, size_t bytes) {
-            return read_part(memory, file, to + offset, bytes, 0);
-        });
+        return by_pieces(library, transfer, pieces, extent.element,
+                         [&](hid_t memory, hid_t file, size_t offset, size_t bytes) {
+                             return read_part(memory, file, to + offset, bytes, 0);
+                         });
     return read_part(transfer.memory_space, transfer.file_space, to + extent.offset(), room, extent.offset());
 }
 

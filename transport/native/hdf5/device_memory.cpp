@@ -42,7 +42,9 @@ int count_loads(dl_phdr_info* info, size_t, void* loads) {
     return 1;
 }
 
-int is_driver(dl_phdr_info* info, size_t, void*) { return info->dlpi_name && strstr(info->dlpi_name, "/libcuda.so") ? 1 : 0; }
+int is_driver(dl_phdr_info* info, size_t, void*) {
+    return info->dlpi_name && strstr(info->dlpi_name, "/libcuda.so") ? 1 : 0;
+}
 
 template <class F>
 bool look_up(void* library, F& function, const char* name) {
@@ -53,10 +55,13 @@ bool look_up(void* library, F& function, const char* name) {
 bool load() {
     void* library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
     return library && look_up(library, driver.get_attribute, "cuPointerGetAttribute") &&
-           look_up(library, driver.get_current, "cuCtxGetCurrent") && look_up(library, driver.retain, "cuDevicePrimaryCtxRetain") &&
+           look_up(library, driver.get_current, "cuCtxGetCurrent") &&
+           look_up(library, driver.retain, "cuDevicePrimaryCtxRetain") &&
            look_up(library, driver.push, "cuCtxPushCurrent_v2") && look_up(library, driver.pop, "cuCtxPopCurrent_v2") &&
-           look_up(library, driver.synchronize, "cuCtxSynchronize") && look_up(library, driver.to_host, "cuMemcpyDtoH_v2") &&
-           look_up(library, driver.to_device, "cuMemcpyHtoD_v2") && look_up(library, driver.allocate_host, "cuMemHostAlloc");
+           look_up(library, driver.synchronize, "cuCtxSynchronize") &&
+           look_up(library, driver.to_host, "cuMemcpyDtoH_v2") &&
+           look_up(library, driver.to_device, "cuMemcpyHtoD_v2") &&
+           look_up(library, driver.allocate_host, "cuMemHostAlloc");
 }
 
 // Looks again only when the process has loaded something since.
@@ -96,12 +101,13 @@ __attribute__((constructor)) void note_begin(int, char** arguments, char**) {
     stack_end = address(arguments);
 }
 
-// True if it is on the first thread's stack, or in the heap whose end `brk` moves. No driver gives memory there, and most small buffers are: for
-// them nothing has to be asked.
+// True if it is on the first thread's stack, or in the heap whose end `brk` moves. No driver gives memory there, and
+// most small buffers are: for them nothing has to be asked.
 bool is_surely_host(const void* pointer) {
     constexpr uintptr_t least_gap = 64u << 20;  // Linux leaves twice that below the stack before other mappings come
     const uintptr_t at = address(pointer), here = address(__builtin_frame_address(0));
-    return (at >= here && at < stack_end && stack_end - here < least_gap) || (at >= program_end && at < address(sbrk(0)));
+    return (at >= here && at < stack_end && stack_end - here < least_gap) ||
+           (at >= program_end && at < address(sbrk(0)));
 }
 
 uint64_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
@@ -112,7 +118,8 @@ Context context_of(const void* pointer) {
     if (driver.get_attribute(&context, kContext, number(pointer)) == 0 && context) return context;
     if (driver.get_current(&context) == 0 && context) return context;
     int ordinal = 0;
-    if (driver.get_attribute(&ordinal, kOrdinal, number(pointer)) != 0 || driver.retain(&context, ordinal) != 0) return nullptr;
+    if (driver.get_attribute(&ordinal, kOrdinal, number(pointer)) != 0 || driver.retain(&context, ordinal) != 0)
+        return nullptr;
     return context;
 }
 

@@ -5,11 +5,12 @@
 
 namespace wilkins {
 
-// Memory of CUDA devices, by the driver of the process. It is never loaded here: a program that has device pointers has it.
+// Memory of CUDA devices, by the driver of the process. It is never loaded here: a program that has device pointers has
+// it.
 class DeviceMemory {
 public:
-    // True if the pointer leads to memory of a device, which the host cannot read. Without CUDA in the process, this makes no
-    // system call and no allocation.
+    // True if the pointer leads to memory of a device, which the host cannot read. Without CUDA in the process, this
+    // makes no system call and no allocation.
     static bool holds(const void* pointer);
 
     // Copies bytes, after everything that the memory's context does now; 0 or the driver's error.

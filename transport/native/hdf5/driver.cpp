@@ -1,5 +1,5 @@
-// HDF5's storage driver on arenas: reads and writes are copies. Names that match no port (targets of external links, access
-// lists used again) are plain files.
+// HDF5's storage driver on arenas: reads and writes are copies. Names that match no port (targets of external links,
+// access lists used again) are plain files.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,9 +37,9 @@ namespace wilkins {
 
 namespace {
 
-// As HDF5's own POSIX driver: aggregation, accumulation, sieving, files that any driver can open. Not one writer with many
-// readers, who see a step when it is whole; nor its "POSIX-compatible handle", for which HDF5 looks at the name on disk to
-// resolve symbolic links.
+// As HDF5's own POSIX driver: aggregation, accumulation, sieving, files that any driver can open. Not one writer with
+// many readers, who see a step when it is whole; nor its "POSIX-compatible handle", for which HDF5 looks at the name on
+// disk to resolve symbolic links.
 constexpr unsigned long kFeatures = 0x1 | 0x6 | 0x8 | 0x10 | 0x8000;
 
 struct Opened {
@@ -47,21 +47,21 @@ struct Opened {
     StepFile* step;              // an arena, or
     int fd;                      // a plain file
     haddr_t eoa;
-    haddr_t eof;                 // of a plain file
+    haddr_t eof;  // of a plain file
     uint64_t device, inode;
     bool read_write;
     const Hdf5* library;
     DriverInfo info;
-    Opened* next;  // in the list of files open for reading
-    uint64_t number;             // of a step that is read: which open it is
+    Opened* next;                 // in the list of files open for reading
+    uint64_t number;              // of a step that is read: which open it is
     std::vector<StepFile*> kept;  // steps that were opened out of it: they stay as long as it does
 };
 
 std::mutex readers_mutex;
 Opened* readers = nullptr;
 
-// The step of this name, if HDF5 has it open for reading: it refuses to open that for writing too, or to create it anew,
-// once the driver's compare tells it that the two are one file.
+// The step of this name, if HDF5 has it open for reading: it refuses to open that for writing too, or to create it
+// anew, once the driver's compare tells it that the two are one file.
 StepFile* open_for_reading(const Match& match) {
     uint64_t size, identity;
     int64_t when;
@@ -69,7 +69,8 @@ StepFile* open_for_reading(const Match& match) {
     {
         std::lock_guard<std::mutex> guard(readers_mutex);
         const Opened* file = readers;
-        while (file && (file->read_write || file->library != Call::library() || file->step->identity() != identity)) file = file->next;
+        while (file && (file->read_write || file->library != Call::library() || file->step->identity() != identity))
+            file = file->next;
         if (!file) return nullptr;
     }
     int error;
@@ -105,7 +106,8 @@ void keep_within(uint64_t number, const StepFile& step) {
     if (kept) close_step(kept);
 }
 
-// A step of an in-port, to be read. `within`: the number of the step out of which a library opens it; 0: the program does.
+// A step of an in-port, to be read. `within`: the number of the step out of which a library opens it; 0: the program
+// does.
 StepFile* open_to_read(const Match& match, const Hdf5* library, uint64_t within, int* error) {
     const uint64_t published = match.inport >= 0 && within ? published_as(within) : 0;
     if (!published) {
@@ -118,8 +120,8 @@ StepFile* open_to_read(const Match& match, const Hdf5* library, uint64_t within,
     return file;
 }
 
-// The file of this name, if the task is writing it. HDF5 locks a file that it writes: another process cannot open it, unless that writes it
-// otherwise, and then to be read as it is now.
+// The file of this name, if the task is writing it. HDF5 locks a file that it writes: another process cannot open it,
+// unless that writes it otherwise, and then to be read as it is now.
 StepFile* open_written(const Match& match, unsigned flags, int* error) {
     *error = 0;
     if (StepFile* const copy = Call::asking() != Asking::creating ? joined::copy(match, error) : nullptr) {
@@ -130,7 +132,8 @@ StepFile* open_written(const Match& match, unsigned flags, int* error) {
     }
     if (StepFile* const same = find_open(match, true)) return same;
     Look other;
-    if (*error || Call::asking() == Asking::creating || match.inport >= 0 || !joined::look(match, &other)) return nullptr;
+    if (*error || Call::asking() == Asking::creating || match.inport >= 0 || !joined::look(match, &other))
+        return nullptr;
     log_event(event::still_open(match.name));
     *error = EAGAIN;
     return nullptr;
@@ -146,8 +149,8 @@ StepFile* open_matching(const Match& match, unsigned flags, const Hdf5* library,
         if (StepFile* same = open_written(match, flags, error)) return same;
         if (*error) return nullptr;
         if (Call::asking() == Asking::creating) {
-            // HDF5 looks for the file before it creates it. Where it must not exist, it is to be found, and then in the way.
-            // What the task also reads has another file of that name.
+            // HDF5 looks for the file before it creates it. Where it must not exist, it is to be found, and then in the
+            // way. What the task also reads has another file of that name.
             StepFile* const same = match.inport < 0 ? open_for_reading(match) : nullptr;
             if (same) return same;
             uint64_t size, identity;
@@ -210,7 +213,8 @@ bool open_plain(Opened* file, const char* name, unsigned flags, int* error) {
     return true;
 }
 
-// Opens a file; `library` is the one that calls, and does so by itself if no call of the program's that names a file is under way.
+// Opens a file; `library` is the one that calls, and does so by itself if no call of the program's that names a file is
+// under way.
 Opened* open_file(const Hdf5* library, const char* name, unsigned flags, hid_t list) {
     auto* file = new (std::nothrow) Opened();
     if (!file) return nullptr;
@@ -221,7 +225,9 @@ Opened* open_file(const Hdf5* library, const char* name, unsigned flags, hid_t l
     const uint64_t within = library && !Call::library() ? number_within(*library, list) : 0;
     int error = 0;
     Match match;
-    const Purpose purpose = flags & (kTruncate | kCreate | kExclusive) ? Purpose::create : file->read_write ? Purpose::update : Purpose::read;
+    const Purpose purpose = flags & (kTruncate | kCreate | kExclusive) ? Purpose::create
+                            : file->read_write                         ? Purpose::update
+                                                                       : Purpose::read;
     const bool matched = match_name(name, &match, purpose);
     if (matched) file->step = open_matching(match, flags, library, within, &error);
     if (matched ? file->step != nullptr : open_plain(file, name, flags, &error)) {
@@ -249,8 +255,9 @@ herr_t failed_in(const Hdf5* library, int error) {
 
 Opened* driver_open(const char* name, unsigned flags, hid_t list, haddr_t) {
     const Hdf5* const library = Call::library() ? Call::library() : hdf5_of(WILKINS_CALLER);
-    return guarded("HDF5's driver", [&] { return open_file(library, name, flags, list); },
-                   [&](int error) { return failed_in(library, error), static_cast<Opened*>(nullptr); });
+    return guarded(
+        "HDF5's driver", [&] { return open_file(library, name, flags, list); },
+        [&](int error) { return failed_in(library, error), static_cast<Opened*>(nullptr); });
 }
 
 herr_t driver_close(Opened* file) {
@@ -379,12 +386,13 @@ herr_t driver_truncate(Opened* file, hid_t, bool) {
     return 0;
 }
 
-// HDF5 also flushes when it opens and closes files and when a single object is to be flushed: only a flush of the whole file
-// that the program asks for, or the layer for it, says that the file is complete.
+// HDF5 also flushes when it opens and closes files and when a single object is to be flushed: only a flush of the whole
+// file that the program asks for, or the layer for it, says that the file is complete.
 herr_t driver_flush(Opened* file, hid_t, bool closing) {
     if (!file->step || !file->read_write || closing || FlushCall::what() == Flushing::no) return 0;
     if (publishes(file->step, FlushCall::what()) && publish_snapshot(file->step) != 0) return -1;
-    left_open::note_flushed(file->step);  // last: a process that dies before has published this as a snapshot, or not at all
+    left_open::note_flushed(
+        file->step);  // last: a process that dies before has published this as a snapshot, or not at all
     return 0;
 }
 
@@ -468,7 +476,7 @@ constexpr ClassHead make_head() {
     ClassHead h = {};
     h.name = "wilkins";
     h.maxaddr = (static_cast<haddr_t>(1) << 63) - 1;  // as the POSIX driver: it is written into some files
-    h.close_degree = 1;  // H5F_CLOSE_WEAK, as the POSIX driver
+    h.close_degree = 1;                               // H5F_CLOSE_WEAK, as the POSIX driver
     h.fapl_size = sizeof(DriverInfo);
     h.fapl_get = bordered<driver_get_info>;
     h.fapl_copy = bordered<copy_info>;
@@ -486,12 +494,14 @@ constexpr ClassHead make_head() {
     return h;
 }
 
-constexpr ClassTail kTail = {bordered<driver_flush>, bordered<driver_truncate>, bordered<driver_lock>, bordered<driver_unlock>};
+constexpr ClassTail kTail = {bordered<driver_flush>, bordered<driver_truncate>, bordered<driver_lock>,
+                             bordered<driver_unlock>};
 
 // Free-space classes as the POSIX driver has them: metadata in one, raw data in the other.
 constexpr Class110 kClass110 = {make_head(), kTail, {1, 1, 1, 3, 3, 1, 1}};
 // The value names a driver in files and lists; from 512 on it is free for registered users.
-constexpr Class114 kClass114 = {1, 700, make_head(), nullptr, nullptr, nullptr, nullptr, kTail, nullptr, nullptr, {1, 1, 1, 3, 3, 1, 1}};
+constexpr Class114 kClass114 = {1,       700,     make_head(),          nullptr, nullptr, nullptr, nullptr, kTail,
+                                nullptr, nullptr, {1, 1, 1, 3, 3, 1, 1}};
 
 }  // namespace
 

@@ -18,7 +18,8 @@ using htri_t = int;
 using haddr_t = uint64_t;
 
 // Flags of HDF5's calls that open files, and what its POSIX driver makes of them.
-constexpr unsigned kReadWrite = 0x1, kTruncate = 0x2, kExclusive = 0x4, kCreate = 0x10, kWriterOfMany = 0x20, kOneOfManyReaders = 0x40;
+constexpr unsigned kReadWrite = 0x1, kTruncate = 0x2, kExclusive = 0x4, kCreate = 0x10, kWriterOfMany = 0x20,
+                   kOneOfManyReaders = 0x40;
 int posix_flags(unsigned flags);
 
 // One HDF5 library (a process may hold several, of different versions). 64-bit ids: HDF5 1.10 and later.
@@ -61,7 +62,8 @@ struct Hdf5 {
     const hid_t* major_resource = nullptr;
     const hid_t* minor_no_space = nullptr;
 
-    // Pushes an entry that says why a file cannot be opened, in the words of HDF5's own POSIX driver (h5py reads errno there).
+    // Pushes an entry that says why a file cannot be opened, in the words of HDF5's own POSIX driver (h5py reads errno
+    // there).
     void push_cannot_open(const char* name, int error, unsigned flags) const;
 
     // Pushes an entry that says that there is nothing at this address, in the same words.
@@ -70,7 +72,8 @@ struct Hdf5 {
     // Pushes an entry that says why a call fails that is not HDF5's own fault.
     void push_failed(const char* function, int error) const;
 
-    // What HDF5 calls when a call of the program's has failed, in the version of the interface by which the program has set it.
+    // What HDF5 calls when a call of the program's has failed, in the version of the interface by which the program has
+    // set it.
     struct Handler {
         bool second;     // version
         void* function;  // nullptr: none
@@ -79,7 +82,8 @@ struct Hdf5 {
     Handler handler() const;  // (clears the error stack, as most calls do)
     void set_handler(const Handler& handler) const;
 
-    // A call of the program's fails by `push`, which says why on the error stack: the program's handler is called as by HDF5.
+    // A call of the program's fails by `push`, which says why on the error stack: the program's handler is called as by
+    // HDF5.
     template <class Push>
     void fail(Push push) const {
         const Handler before = handler();
@@ -90,12 +94,13 @@ struct Hdf5 {
 
     static void call(const Handler& handler);
 
-    // Fails a call that asks for one writer with many readers, as HDF5 fails its calls: on its error stack, printed if the
-    // program has errors printed. Also in the run's log. Returns -1.
+    // Fails a call that asks for one writer with many readers, as HDF5 fails its calls: on its error stack, printed if
+    // the program has errors printed. Also in the run's log. Returns -1.
     int refuse_swmr(const char* name) const;
 };
 
-// While it lives, HDF5 reports no error to the program. Afterwards the program's handler is as it was, of whichever version.
+// While it lives, HDF5 reports no error to the program. Afterwards the program's handler is as it was, of whichever
+// version.
 class Quiet {
 public:
     explicit Quiet(const Hdf5& library);
@@ -120,8 +125,8 @@ enum class Asking { opening, drafting, creating, looking };
 // What an interposed call of HDF5's answers, made from `caller`, in which something was thrown.
 herr_t fail_thrown(const char* function, const std::exception& what, const void* caller);
 
-// Flushes every file that programs have open to write through a library of the process and that leads to a step. False if
-// one could not be flushed. `but`: leaves out files of this name.
+// Flushes every file that programs have open to write through a library of the process and that leads to a step. False
+// if one could not be flushed. `but`: leaves out files of this name.
 bool flush_open_files(const char* but);
 
 // Closes an access list; HDF5's error stack, which any call into HDF5 clears, stays as a failed call left it.
@@ -130,7 +135,8 @@ void close_after(const Hdf5& library, hid_t list, bool failed);
 // What a list with our driver says about it.
 struct DriverInfo {
     hid_t replaced;   // the driver that the program asked for, or -1: none
-    uint64_t within;  // of the list of a file that is open: the number of the step out of which a library opens more with it; 0: none
+    uint64_t within;  // of the list of a file that is open: the number of the step out of which a library opens more
+                      // with it; 0: none
 };
 
 // The driver that the program put into a list that may have ours by now, or -1: HDF5's usual one.
@@ -142,7 +148,8 @@ hid_t with_driver(Hdf5& library, hid_t fapl);
 // False as long as no list of this process has got our driver.
 bool driver_in_use();
 
-// While a library reads a dataset: a file that it opens for that as bytes, since the dataset's are in there, is opened out of the dataset's file.
+// While a library reads a dataset: a file that it opens for that as bytes, since the dataset's are in there, is opened
+// out of the dataset's file.
 class Reads {
 public:
     Reads(hid_t dataset, const void* caller);
@@ -168,7 +175,8 @@ private:
     Hdf5* library_before_;
 };
 
-// A driver that the program itself has registered. It knows what its names mean: h5py's writes to a file object of Python's.
+// A driver that the program itself has registered. It knows what its names mean: h5py's writes to a file object of
+// Python's.
 void note_driver(hid_t driver, const void* caller);
 bool any_driver_of_program();
 bool asks_for_driver_of_program(const Hdf5& library, hid_t list);
@@ -179,7 +187,7 @@ hid_t register_driver(const Hdf5& library);
 }  // namespace wilkins
 
 // After the body of an interposed function of HDF5's: how it fails if something was thrown in it.
-#define WILKINS_OR_HDF5_ERROR                                               \
-    catch (const std::exception& what) {                                    \
-        return wilkins::fail_thrown(__func__, what, WILKINS_CALLER);        \
+#define WILKINS_OR_HDF5_ERROR                                        \
+    catch (const std::exception& what) {                             \
+        return wilkins::fail_thrown(__func__, what, WILKINS_CALLER); \
     }

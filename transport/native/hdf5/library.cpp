@@ -31,8 +31,8 @@ bool look_up(F& function, const char* name, const Scope& near) {
     return function != nullptr;
 }
 
-// An id that the library keeps in a variable. An executable that uses the variable has a copy of its own, in which the library
-// then works too (a copy relocation): the library's instance stays as it was before HDF5 was opened.
+// An id that the library keeps in a variable. An executable that uses the variable has a copy of its own, in which the
+// library then works too (a copy relocation): the library's instance stays as it was before HDF5 was opened.
 bool look_up_id(const hid_t*& id, const char* name, const Scope& near) {
     if (look_up(id, name, near) && *id > 0) return true;
     const void* copy = dlsym(RTLD_DEFAULT, name);
@@ -48,9 +48,9 @@ bool fill(Hdf5& lib, const Scope& at) {
                        look_up(lib.close_list, "H5Pclose", at) && look_up(lib.set_driver, "H5Pset_driver", at) &&
                        look_up(lib.get_name, "H5Fget_name", at) && look_up(lib.clear_errors, "H5Eclear2", at) &&
                        look_up(lib.get_auto2, "H5Eget_auto2", at) && look_up(lib.set_auto2, "H5Eset_auto2", at) &&
-                       look_up(lib.get_errors, "H5Eget_current_stack", at) && look_up(lib.set_errors, "H5Eset_current_stack", at) &&
-                       look_up(lib.push_error, "H5Epush2", at) && lib.open() >= 0 &&
-                       look_up_id(lib.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g", at);
+                       look_up(lib.get_errors, "H5Eget_current_stack", at) &&
+                       look_up(lib.set_errors, "H5Eset_current_stack", at) && look_up(lib.push_error, "H5Epush2", at) &&
+                       lib.open() >= 0 && look_up_id(lib.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g", at);
     look_up(lib.is_auto2, "H5Eauto_is_v2", at);
     look_up(lib.get_auto1, "H5Eget_auto1", at);
     look_up(lib.set_auto1, "H5Eset_auto1", at);
@@ -77,20 +77,20 @@ bool fill(Hdf5& lib, const Scope& at) {
 void Hdf5::push_cannot_open(const char* name, int error, unsigned flags) const {
     if (!error_class || !major_file || !minor_cannot_open) return;
     push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open,
-               "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, o_flags = %x", name, error,
-               strerror(error), flags, static_cast<unsigned>(posix_flags(flags)));
+               "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, o_flags = %x", name,
+               error, strerror(error), flags, static_cast<unsigned>(posix_flags(flags)));
 }
 
 void Hdf5::push_undefined(uint64_t address) const {
     if (!error_class || !major_arguments || !minor_bad_value) return;
-    push_error(0, "wilkins", "transfer", 0, *error_class, *major_arguments, *minor_bad_value, "addr undefined, addr = %llu",
-               static_cast<unsigned long long>(address));
+    push_error(0, "wilkins", "transfer", 0, *error_class, *major_arguments, *minor_bad_value,
+               "addr undefined, addr = %llu", static_cast<unsigned long long>(address));
 }
 
 void Hdf5::push_failed(const char* function, int error) const {
     if (!error_class || !major_resource || !minor_no_space) return;
-    push_error(0, "wilkins", function, 0, *error_class, *major_resource, *minor_no_space, "errno = %d, error message = '%s'", error,
-               strerror(error));
+    push_error(0, "wilkins", function, 0, *error_class, *major_resource, *minor_no_space,
+               "errno = %d, error message = '%s'", error, strerror(error));
 }
 
 int Hdf5::refuse_swmr(const char* name) const {
@@ -167,7 +167,8 @@ bool flush_files(const Scope& near, const char* but) {
         char name[kNameMax];
         unsigned intent = 0;
         Match match;
-        if (get_intent(ids[k], &intent) < 0 || !(intent & kReadWrite) || get_name(ids[k], name, sizeof(name)) <= 0) continue;
+        if (get_intent(ids[k], &intent) < 0 || !(intent & kReadWrite) || get_name(ids[k], name, sizeof(name)) <= 0)
+            continue;
         if (!match_name(name, &match) || match.outport < 0 || (but && strcmp(match.name, but) == 0)) continue;
         flushed = flush(ids[k], 0) >= 0 && flushed;
     }
@@ -256,7 +257,8 @@ bool asks_for_driver_of_program(const Hdf5& lib, hid_t list) {
     const hid_t driver = asked_driver(lib, list);
     std::lock_guard<std::mutex> guard(mutex);
     bool any = false;
-    for (int k = 0; k < count_of_program; ++k) any = any || (of_program[k].library == lib.identity && of_program[k].driver == driver);
+    for (int k = 0; k < count_of_program; ++k)
+        any = any || (of_program[k].library == lib.identity && of_program[k].driver == driver);
     return any;
 }
 

@@ -1,5 +1,5 @@
-// HDF5's calls that open what a file holds by its path. All pass through; one that finds nothing in a step leaves a note for whoever
-// explains, at the end, what a program had to miss.
+// HDF5's calls that open what a file holds by its path. All pass through; one that finds nothing in a step leaves a
+// note for whoever explains, at the end, what a program had to miss.
 #include <cstdio>
 #include <cstring>
 
@@ -36,9 +36,16 @@ void note(hid_t place, const char* name, const void* caller) {
     const Quiet quiet(*lib);
     char file[kNameMax], path[kNameMax] = "", group[kNameMax] = "";
     Match match;
-    if (lib->get_name(place, file, sizeof(file)) <= 0 || !match_name(file, &match) || match.inport < 0 || match.outport >= 0) return;
+    if (lib->get_name(place, file, sizeof(file)) <= 0 || !match_name(file, &match) || match.inport < 0 ||
+        match.outport >= 0)
+        return;
     if (*name != '/' && get_object_name(place, group, sizeof(group)) > 0 && group[1]) strcat(group, "/");
-    if (snprintf(path, sizeof(path), "%s%s", *name == '/' ? "" : group[0] ? group : "/", name) >= static_cast<int>(sizeof(path))) return;
+    if (snprintf(path, sizeof(path), "%s%s",
+                 *name == '/' ? ""
+                 : group[0]   ? group
+                              : "/",
+                 name) >= static_cast<int>(sizeof(path)))
+        return;
     note_not_found(process(), match.inport, match.name, path, quiet.printed());
 }
 
@@ -54,22 +61,26 @@ WILKINS_API(hid_t, H5Oopen(hid_t place, const char* name, hid_t list)) {
     static NextFunction behind("H5Oopen");
     auto real = reinterpret_cast<hid_t (*)(hid_t, const char*, hid_t)>(behind(WILKINS_CALLER));
     return found(real(place, name, list), place, name, WILKINS_CALLER);
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(hid_t, H5Dopen1(hid_t place, const char* name)) {
     static NextFunction behind("H5Dopen1");
     auto real = reinterpret_cast<hid_t (*)(hid_t, const char*)>(behind(WILKINS_CALLER));
     return found(real(place, name), place, name, WILKINS_CALLER);
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(hid_t, H5Dopen2(hid_t place, const char* name, hid_t list)) {
     static NextFunction behind("H5Dopen2");
     auto real = reinterpret_cast<hid_t (*)(hid_t, const char*, hid_t)>(behind(WILKINS_CALLER));
     return found(real(place, name, list), place, name, WILKINS_CALLER);
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(hid_t, H5Gopen2(hid_t place, const char* name, hid_t list)) {
     static NextFunction behind("H5Gopen2");
     auto real = reinterpret_cast<hid_t (*)(hid_t, const char*, hid_t)>(behind(WILKINS_CALLER));
     return found(real(place, name, list), place, name, WILKINS_CALLER);
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR

@@ -1,4 +1,5 @@
-// The calls by which programs name HDF5 files. A matching name gets an access list with our driver; all else passes through.
+// The calls by which programs name HDF5 files. A matching name gets an access list with our driver; all else passes
+// through.
 #include <cerrno>
 
 #include "hdf5/hdf5.hpp"
@@ -25,7 +26,8 @@ bool parallel(const Hdf5& lib, hid_t fapl) {
     return lib.get_fapl_mpio(fapl, nullptr, nullptr) >= 0;
 }
 
-// True if the list asks for a file in its program's memory that is never written out. It would not be seen on disk either.
+// True if the list asks for a file in its program's memory that is never written out. It would not be seen on disk
+// either.
 bool never_stored(const Hdf5& lib, hid_t fapl) {
     if (fapl == 0 || !lib.get_fapl_core) return false;
     Quiet quiet(lib);
@@ -61,7 +63,8 @@ auto call_with_driver(Hdf5& lib, unsigned flags, hid_t fapl, Asking asking, F ca
 
 // Runs `call`, on a name of a port, with an access list that leads to the arena, or with the program's own.
 template <class F>
-auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
+auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call)
+    -> decltype(call(fapl)) {
     Hdf5* lib = hdf5_of(caller);
     if (!lib) return call(fapl);
     const bool opens = asking == Asking::opening;
@@ -78,7 +81,8 @@ auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking,
         if (opens && result >= 0) actions::notify(actions::Event::after_open, match.name);
         return result;
     }
-    if (asking != Asking::creating && !led_step(match.name) && (match.outport < 0 || !(flags & kReadWrite)) && answered_by_disk(match, opens)) {
+    if (asking != Asking::creating && !led_step(match.name) && (match.outport < 0 || !(flags & kReadWrite)) &&
+        answered_by_disk(match, opens)) {
         PassThrough passing(true);
         return call(fapl);
     }
@@ -97,7 +101,8 @@ auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking,
 
 // Runs `call` with an access list that leads to the arena, or with the program's own.
 template <class F>
-auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
+auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call)
+    -> decltype(call(fapl)) {
     if (fapl != 0 && any_driver_of_program() && could_match(name)) {
         const Hdf5* const lib = hdf5_of(caller);
         if (lib && asks_for_driver_of_program(*lib, fapl)) return call(fapl);
@@ -124,8 +129,10 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
 WILKINS_API(hid_t, H5Fcreate(const char* name, unsigned flags, hid_t fcpl, hid_t fapl)) {
     static NextFunction behind("H5Fcreate");
     auto real = reinterpret_cast<hid_t (*)(const char*, unsigned, hid_t, hid_t)>(behind(WILKINS_CALLER));
-    return redirect(name, flags, fapl, Asking::creating, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, fcpl, list); });
-} WILKINS_OR_HDF5_ERROR
+    return redirect(name, flags, fapl, Asking::creating, WILKINS_CALLER,
+                    [=](hid_t list) { return real(name, flags, fcpl, list); });
+}
+WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(herr_t, H5Fstart_swmr_write(hid_t file)) {
     static NextFunction behind("H5Fstart_swmr_write");
@@ -136,37 +143,44 @@ WILKINS_API(herr_t, H5Fstart_swmr_write(hid_t file)) {
     Match match;
     if (!lib || lib->get_name(file, name, sizeof(name)) <= 0 || !match_name(name, &match)) return real(file);
     return lib->refuse_swmr(match.name);
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(hid_t, H5Fopen(const char* name, unsigned flags, hid_t fapl)) {
     static NextFunction behind("H5Fopen");
     auto real = reinterpret_cast<hid_t (*)(const char*, unsigned, hid_t)>(behind(WILKINS_CALLER));
-    return redirect(name, flags, fapl, Asking::opening, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, list); });
-} WILKINS_OR_HDF5_ERROR
+    return redirect(name, flags, fapl, Asking::opening, WILKINS_CALLER,
+                    [=](hid_t list) { return real(name, flags, list); });
+}
+WILKINS_OR_HDF5_ERROR
 
-WILKINS_API(hid_t, H5Fcreate_async(const char* file, const char* function, unsigned line, const char* name, unsigned flags,
-                                     hid_t fcpl, hid_t fapl, hid_t events)) {
+WILKINS_API(hid_t, H5Fcreate_async(const char* file, const char* function, unsigned line, const char* name,
+                                   unsigned flags, hid_t fcpl, hid_t fapl, hid_t events)) {
     static NextFunction behind("H5Fcreate_async");
-    auto real = reinterpret_cast<hid_t (*)(const char*, const char*, unsigned, const char*, unsigned, hid_t, hid_t, hid_t)>(
-        behind(WILKINS_CALLER));
+    auto real =
+        reinterpret_cast<hid_t (*)(const char*, const char*, unsigned, const char*, unsigned, hid_t, hid_t, hid_t)>(
+            behind(WILKINS_CALLER));
     return redirect(name, flags, fapl, Asking::creating, WILKINS_CALLER,
                     [=](hid_t list) { return real(file, function, line, name, flags, fcpl, list, events); });
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
-WILKINS_API(hid_t, H5Fopen_async(const char* file, const char* function, unsigned line, const char* name, unsigned flags,
-                                   hid_t fapl, hid_t events)) {
+WILKINS_API(hid_t, H5Fopen_async(const char* file, const char* function, unsigned line, const char* name,
+                                 unsigned flags, hid_t fapl, hid_t events)) {
     static NextFunction behind("H5Fopen_async");
     auto real = reinterpret_cast<hid_t (*)(const char*, const char*, unsigned, const char*, unsigned, hid_t, hid_t)>(
         behind(WILKINS_CALLER));
     return redirect(name, flags, fapl, Asking::opening, WILKINS_CALLER,
                     [=](hid_t list) { return real(file, function, line, name, flags, list, events); });
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(htri_t, H5Fis_accessible(const char* name, hid_t fapl)) {
     static NextFunction behind("H5Fis_accessible");
     auto real = reinterpret_cast<htri_t (*)(const char*, hid_t)>(behind(WILKINS_CALLER));
     return redirect(name, 0, fapl, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return real(name, list); });
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(htri_t, H5Fis_hdf5(const char* name)) {
     static NextFunction behind("H5Fis_hdf5"), accessible("H5Fis_accessible");
@@ -176,7 +190,8 @@ WILKINS_API(htri_t, H5Fis_hdf5(const char* name)) {
     auto with_list = reinterpret_cast<htri_t (*)(const char*, hid_t)>(accessible(WILKINS_CALLER));
     if (!with_list || !match_name(name, &match)) return real(name);
     return redirect(name, 0, 0, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return with_list(name, list); });
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(herr_t, H5Fdelete(const char* name, hid_t fapl)) {
     static NextFunction behind("H5Fdelete");
@@ -193,14 +208,16 @@ WILKINS_API(herr_t, H5Fdelete(const char* name, hid_t fapl)) {
     }
     if (lib) lib->fail([&] { lib->push_cannot_open(name, error, 0); });
     return -1;
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(hid_t, H5FDregister(const void* driver)) {
     static NextFunction behind("H5FDregister");
     const hid_t id = reinterpret_cast<hid_t (*)(const void*)>(behind(WILKINS_CALLER))(driver);
     note_driver(id, WILKINS_CALLER);
     return id;
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
 // A program that asks for a file's driver gets that of a file on disk.
 WILKINS_API(hid_t, H5Pget_driver(hid_t list)) {
@@ -212,4 +229,5 @@ WILKINS_API(hid_t, H5Pget_driver(hid_t list)) {
     const hid_t asked = asked_driver(*lib, list);
     if (asked >= 0) return asked;
     return lib->posix_driver ? lib->posix_driver() : lib->posix_driver_id ? *lib->posix_driver_id : driver;
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR

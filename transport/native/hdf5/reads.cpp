@@ -14,13 +14,14 @@ bool any_staged(size_t count, const hid_t* datasets, void* const* buffers, const
 }
 
 // A read of several datasets of which some go to device memory: one after the other.
-herr_t read_each(size_t count, const hid_t* datasets, const hid_t* memory_types, const hid_t* memory_spaces, const hid_t* file_spaces,
-                 hid_t list, void* const* buffers, ReadCall call, const void* caller) {
+herr_t read_each(size_t count, const hid_t* datasets, const hid_t* memory_types, const hid_t* memory_spaces,
+                 const hid_t* file_spaces, hid_t list, void* const* buffers, ReadCall call, const void* caller) {
     for (size_t k = 0; k < count; ++k) {
         const Transfer transfer{datasets[k], memory_types[k], memory_spaces[k], file_spaces[k], list};
-        const herr_t result = is_staged(datasets[k], buffers[k], caller)
-                                  ? read_staged(transfer, buffers[k], call, caller)
-                                  : call(datasets[k], memory_types[k], memory_spaces[k], file_spaces[k], list, buffers[k]);
+        const herr_t result =
+            is_staged(datasets[k], buffers[k], caller)
+                ? read_staged(transfer, buffers[k], call, caller)
+                : call(datasets[k], memory_types[k], memory_spaces[k], file_spaces[k], list, buffers[k]);
         if (result < 0) return result;
     }
     return 0;
@@ -28,30 +29,35 @@ herr_t read_each(size_t count, const hid_t* datasets, const hid_t* memory_types,
 
 }  // namespace
 
-WILKINS_API(herr_t, H5Dread(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, void* buffer)) {
+WILKINS_API(herr_t,
+            H5Dread(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, void* buffer)) {
     static NextFunction behind("H5Dread");
     const void* caller = WILKINS_CALLER;
     const Reads under_way(dataset, caller);
     auto real = reinterpret_cast<ReadCall>(behind(caller));
-    if (is_staged(dataset, buffer, caller)) return read_staged({dataset, memory_type, memory_space, file_space, list}, buffer, real, caller);
+    if (is_staged(dataset, buffer, caller))
+        return read_staged({dataset, memory_type, memory_space, file_space, list}, buffer, real, caller);
     return real(dataset, memory_type, memory_space, file_space, list, buffer);
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
-WILKINS_API(herr_t, H5Dread_async(const char* file, const char* function, unsigned line, hid_t dataset, hid_t memory_type,
-                                    hid_t memory_space, hid_t file_space, hid_t list, void* buffer, hid_t events)) {
+WILKINS_API(herr_t,
+            H5Dread_async(const char* file, const char* function, unsigned line, hid_t dataset, hid_t memory_type,
+                          hid_t memory_space, hid_t file_space, hid_t list, void* buffer, hid_t events)) {
     static NextFunction behind("H5Dread_async"), plain("H5Dread");
     const void* caller = WILKINS_CALLER;
     const Reads under_way(dataset, caller);
-    auto real = reinterpret_cast<herr_t (*)(const char*, const char*, unsigned, hid_t, hid_t, hid_t, hid_t, hid_t, void*, hid_t)>(
-        behind(caller));
+    auto real = reinterpret_cast<herr_t (*)(const char*, const char*, unsigned, hid_t, hid_t, hid_t, hid_t, hid_t,
+                                            void*, hid_t)>(behind(caller));
     if (is_staged(dataset, buffer, caller))
-        return read_staged({dataset, memory_type, memory_space, file_space, list}, buffer, reinterpret_cast<ReadCall>(plain(caller)),
-                           caller);
+        return read_staged({dataset, memory_type, memory_space, file_space, list}, buffer,
+                           reinterpret_cast<ReadCall>(plain(caller)), caller);
     return real(file, function, line, dataset, memory_type, memory_space, file_space, list, buffer, events);
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR
 
-WILKINS_API(herr_t, H5Dread_multi(size_t count, hid_t* datasets, hid_t* memory_types, hid_t* memory_spaces, hid_t* file_spaces,
-                                    hid_t list, void** buffers)) {
+WILKINS_API(herr_t, H5Dread_multi(size_t count, hid_t* datasets, hid_t* memory_types, hid_t* memory_spaces,
+                                  hid_t* file_spaces, hid_t list, void** buffers)) {
     static NextFunction behind("H5Dread_multi"), plain("H5Dread");
     const void* caller = WILKINS_CALLER;
     const Reads under_way(count ? datasets[0] : -1, caller);
@@ -60,4 +66,5 @@ WILKINS_API(herr_t, H5Dread_multi(size_t count, hid_t* datasets, hid_t* memory_t
         return read_each(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers,
                          reinterpret_cast<ReadCall>(plain(caller)), caller);
     return real(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers);
-} WILKINS_OR_HDF5_ERROR
+}
+WILKINS_OR_HDF5_ERROR

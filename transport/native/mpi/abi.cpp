@@ -79,9 +79,9 @@ bool fill(Abi& abi, const void* caller) {
     find(abi.Type_get_envelope_c, "PMPI_Type_get_envelope_c", caller);
     find(abi.Type_get_contents_c, "PMPI_Type_get_contents_c", caller);
     const char* missing = nullptr;
-#define WILKINS_FIND(name)                                \
-    if (!find(abi.name, "PMPI_" #name, caller)) {         \
-        missing = "MPI_" #name;                           \
+#define WILKINS_FIND(name)                        \
+    if (!find(abi.name, "PMPI_" #name, caller)) { \
+        missing = "MPI_" #name;                   \
     }
     WILKINS_FIND(Comm_rank)
     WILKINS_FIND(Comm_size)

@@ -30,14 +30,31 @@ inline constexpr int kSeekEnd = 604;
 
 // How a datatype was made.
 enum class Combiner {
-    named = 1, dup, contiguous, vector, hvector_integer, hvector, indexed, hindexed_integer, hindexed, indexed_block,
-    struct_integer, structure, subarray, darray, f90_real, f90_complex, f90_integer, resized, hindexed_block,
+    named = 1,
+    dup,
+    contiguous,
+    vector,
+    hvector_integer,
+    hvector,
+    indexed,
+    hindexed_integer,
+    hindexed,
+    indexed_block,
+    struct_integer,
+    structure,
+    subarray,
+    darray,
+    f90_real,
+    f90_complex,
+    f90_integer,
+    resized,
+    hindexed_block,
 };
 
 // Error classes, which are valid error codes too.
 struct Errors {
-    int arg, count, other, type, access, amode, bad_file, exists, in_use, file, io, no_mem, no_space, no_such_file, quota,
-        read_only, unsupported_datarep, unsupported_operation;
+    int arg, count, other, type, access, amode, bad_file, exists, in_use, file, io, no_mem, no_space, no_such_file,
+        quota, read_only, unsupported_datarep, unsupported_operation;
 };
 
 struct Distribution {
@@ -60,7 +77,8 @@ struct Abi {
     int (*Abort)(Handle comm, int code);
     int (*Ibcast)(void* buffer, int count, Handle datatype, int root, Handle comm, Handle* request);
     int (*Iallreduce)(const void* in, void* out, int count, Handle datatype, Handle op, Handle comm, Handle* request);
-    int (*Iallgather)(const void* in, int count, Handle type, void* out, int counts, Handle types, Handle comm, Handle* request);
+    int (*Iallgather)(const void* in, int count, Handle type, void* out, int counts, Handle types, Handle comm,
+                      Handle* request);
     int (*Ibarrier)(Handle comm, Handle* request);
     int (*Test)(Handle* request, int* flag, void* status);
     int (*Grequest_start)(int (*query)(void*, void*), int (*release)(void*), int (*cancel)(void*, int), void* extra,

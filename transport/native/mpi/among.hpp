@@ -1,4 +1,5 @@
-// A call of MPI's that other ranks of the task may have to end: while it lasts, the board says that this rank waits for them.
+// A call of MPI's that other ranks of the task may have to end: while it lasts, the board says that this rank waits for
+// them.
 #pragma once
 
 namespace wilkins {

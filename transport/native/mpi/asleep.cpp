@@ -12,7 +12,8 @@ namespace wilkins::mpiio {
 
 namespace {
 
-// True if the code at this address is HDF5's. Asked for each call of the few places in it that call MPI: remembers the last library.
+// True if the code at this address is HDF5's. Asked for each call of the few places in it that call MPI: remembers the
+// last library.
 bool is_hdf5(const void* caller) {
     static std::atomic<const void*> known{nullptr};
     Dl_info library;
@@ -33,7 +34,9 @@ const Abi* asleep(const void* caller) { return shares_cores() && is_hdf5(caller)
 
 intptr_t sleep_MPI_Barrier(const Abi& mpi, intptr_t comm) { return barrier(mpi, comm); }
 
-intptr_t sleep_MPI_Comm_dup(const Abi& mpi, intptr_t comm, intptr_t copy) { return duplicate(mpi, comm, static_cast<Handle*>(pointer(copy))); }
+intptr_t sleep_MPI_Comm_dup(const Abi& mpi, intptr_t comm, intptr_t copy) {
+    return duplicate(mpi, comm, static_cast<Handle*>(pointer(copy)));
+}
 
 intptr_t sleep_MPI_Bcast(const Abi& mpi, intptr_t buffer, intptr_t count, intptr_t type, intptr_t root, intptr_t comm) {
     Handle request = 0;
@@ -41,7 +44,8 @@ intptr_t sleep_MPI_Bcast(const Abi& mpi, intptr_t buffer, intptr_t count, intptr
     return rc != 0 ? rc : complete(mpi, &request);
 }
 
-intptr_t sleep_MPI_Allreduce(const Abi& mpi, intptr_t in, intptr_t out, intptr_t count, intptr_t type, intptr_t op, intptr_t comm) {
+intptr_t sleep_MPI_Allreduce(const Abi& mpi, intptr_t in, intptr_t out, intptr_t count, intptr_t type, intptr_t op,
+                             intptr_t comm) {
     Handle request = 0;
     const int rc = mpi.Iallreduce(pointer(in), pointer(out), narrow(count), type, op, comm, &request);
     return rc != 0 ? rc : complete(mpi, &request);

@@ -19,20 +19,19 @@ struct Contents {
 
     const Abi& mpi;
     Combiner combiner = Combiner::named;
-    std::vector<Handle> handles;    // the constituent types, a packed array of this family's handles; none for a predefined type
-    size_t references = 0;          // of the first so many, MPI made a reference to each that is not predefined
+    std::vector<Handle>
+        handles;  // the constituent types, a packed array of this family's handles; none for a predefined type
+    size_t references = 0;  // of the first so many, MPI made a reference to each that is not predefined
     std::vector<int> integers;
-    std::vector<int64_t> counts;    // large counts
-    std::vector<int64_t> numbers;   // integers, addresses and large counts, one after the other
+    std::vector<int64_t> counts;   // large counts
+    std::vector<int64_t> numbers;  // integers, addresses and large counts, one after the other
     std::vector<Datatype> types;
 };
 
 using Parts = std::vector<std::pair<int64_t, Layout>>;
 
 // `length` elements in a row.
-Layout block(const Datatype& type, int64_t length) {
-    return repeat(length, type.extent, type.layout);
-}
+Layout block(const Datatype& type, int64_t length) { return repeat(length, type.extent, type.layout); }
 
 // Blocks of `length(i)` elements, each starting `offset(i)` bytes from the start.
 template <typename Length, typename Offset>
@@ -128,15 +127,17 @@ Layout combine(const Contents& is, const Distribution& codes, bool* understood) 
         case Combiner::hvector:
         case Combiner::hvector_integer: return repeat(v[0], v[2], block(is.types[0], v[1]));
         case Combiner::indexed:
-            return blocks(is.types[0], v[0], [&](int64_t i) { return at(1 + i); },
-                          [&](int64_t i) { return at(1 + v[0] + i) * is.types[0].extent; });
+            return blocks(
+                is.types[0], v[0], [&](int64_t i) { return at(1 + i); },
+                [&](int64_t i) { return at(1 + v[0] + i) * is.types[0].extent; });
         case Combiner::hindexed:
         case Combiner::hindexed_integer:
-            return blocks(is.types[0], v[0], [&](int64_t i) { return at(1 + i); },
-                          [&](int64_t i) { return at(1 + v[0] + i); });
+            return blocks(
+                is.types[0], v[0], [&](int64_t i) { return at(1 + i); }, [&](int64_t i) { return at(1 + v[0] + i); });
         case Combiner::indexed_block:
-            return blocks(is.types[0], v[0], [&](int64_t) { return v[1]; },
-                          [&](int64_t i) { return at(2 + i) * is.types[0].extent; });
+            return blocks(
+                is.types[0], v[0], [&](int64_t) { return v[1]; },
+                [&](int64_t i) { return at(2 + i) * is.types[0].extent; });
         case Combiner::hindexed_block:
             return blocks(is.types[0], v[0], [&](int64_t) { return v[1]; }, [&](int64_t i) { return at(2 + i); });
         case Combiner::structure:
@@ -264,7 +265,8 @@ int decode_parts(const Abi& mpi, Handle datatype, Datatype* out) {
 }  // namespace
 
 int decode(const Abi& mpi, Handle datatype, Datatype* out) {
-    return guarded("MPI-IO", [&] { return decode_parts(mpi, datatype, out); }, [&](int error) { return mpi.error_class(error); });
+    return guarded(
+        "MPI-IO", [&] { return decode_parts(mpi, datatype, out); }, [&](int error) { return mpi.error_class(error); });
 }
 
 }  // namespace wilkins::mpiio

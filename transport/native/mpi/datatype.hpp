@@ -7,9 +7,9 @@
 namespace wilkins::mpiio {
 
 struct Datatype {
-    Layout layout;        // one element
-    int64_t extent = 0;   // bytes from one element to the next
-    bool named = false;   // predefined: its handle is never freed
+    Layout layout;       // one element
+    int64_t extent = 0;  // bytes from one element to the next
+    bool named = false;  // predefined: its handle is never freed
 };
 
 // Returns 0, or an MPI error code for a datatype that cannot be decoded.

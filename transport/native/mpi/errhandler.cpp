@@ -14,7 +14,8 @@ namespace {
 std::mutex mutex;
 std::atomic<size_t> references{0};  // to all error handlers
 
-// Of a handle that was freed and is another's, the newer one. Never destroyed: a program may still use files as it exits.
+// Of a handle that was freed and is another's, the newer one. Never destroyed: a program may still use files as it
+// exits.
 Errhandlers& made() {
     alignas(Errhandlers) static unsigned char place[sizeof(Errhandlers)];
     static auto* const map = new (place) Errhandlers;

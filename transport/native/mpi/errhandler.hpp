@@ -1,8 +1,8 @@
 // The error handlers of files: what those call that a program has made, and who refers to them.
 //
-// MPI counts references: an error handler that a program frees lives as long as a file has it, and who asks a file for its own gets
-// another reference, to be freed. MPI does not know of files in memory, so their references are counted here, and the program's
-// calls that free are taken off them first. The last one goes to MPI.
+// MPI counts references: an error handler that a program frees lives as long as a file has it, and who asks a file for
+// its own gets another reference, to be freed. MPI does not know of files in memory, so their references are counted
+// here, and the program's calls that free are taken off them first. The last one goes to MPI.
 #pragma once
 
 #include <map>

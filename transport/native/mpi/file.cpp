@@ -67,8 +67,8 @@ Intent intent_of(int amode) {
     return amode & mode_excl ? Intent::create_exclusive : Intent::create;
 }
 
-// The step that the lead has opened, on a rank of another host. The task's own files stay with the lead; of what it reads of others,
-// each host has its own copy. `own`: it is one of the task's own.
+// The step that the lead has opened, on a rank of another host. The task's own files stay with the lead; of what it
+// reads of others, each host has its own copy. `own`: it is one of the task's own.
 StepFile* reach(const Match& match, const Opened& opened, bool own, bool writable, int ranks, int* error) {
     if (own) return attach_far(opened.where, opened.token, writable, match, match.name, error);
     StepFile* step = opened.again ? find_open(match, false) : nullptr;
@@ -160,8 +160,8 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         } else {
             if (match.outport >= 0) file->step_ = find_open(match, true);
             opened.written = file->step_ != nullptr;
-            // HDF5 programs may open the next step of a rewritten name before they let go of the last; others that open a name
-            // twice, as PnetCDF does for its independent calls, mean one file.
+            // HDF5 programs may open the next step of a rewritten name before they let go of the last; others that open
+            // a name twice, as PnetCDF does for its independent calls, mean one file.
             if (!opened.written && !writable && !file->from_hdf5_) file->step_ = find_open(match, false);
             opened.again = !opened.written && file->step_ != nullptr;
             if (opened.written && (amode & mode_excl)) {
@@ -170,7 +170,8 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
                 error = EEXIST;
             } else if (file->step_ == nullptr) {
                 file->step_ = open_step(match, intent_of(amode), here, &error);
-                if (file->step_ != nullptr && file->step_->state->role == Role::draft) file->step_ = to_draft_in_memory(file->step_, &error);
+                if (file->step_ != nullptr && file->step_->state->role == Role::draft)
+                    file->step_ = to_draft_in_memory(file->step_, &error);
             }
         }
         opened.error = file->step_ != nullptr ? 0 : std::max(error, 1);
@@ -198,7 +199,8 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
                              : attach_step(opened.token, writable || opened.written, match.name, &error);
         };
         // The others wait for what this rank says of it.
-        file->step_ = guarded("MPI_File_open", attach, [&](int thrown) { return error = thrown, static_cast<StepFile*>(nullptr); });
+        file->step_ = guarded("MPI_File_open", attach,
+                              [&](int thrown) { return error = thrown, static_cast<StepFile*>(nullptr); });
         if (file->step_ == nullptr) {
             error = std::max(error, 1);
             log_event(event::not_reached(file->rank_, match.name, error));

@@ -95,7 +95,8 @@ private:
     void have_errhandler(Handle errhandler);
     std::shared_ptr<const View> view();
     int refused(Direction direction, int64_t offset, int64_t count) const;  // an MPI error code
-    int transfer_typed(Direction direction, int64_t offset, unsigned char* memory, int64_t count, Handle type, int64_t* bytes);
+    int transfer_typed(Direction direction, int64_t offset, unsigned char* memory, int64_t count, Handle type,
+                       int64_t* bytes);
     int move(Direction direction, const View& view, int64_t offset, unsigned char* memory, const Layout& layout,
              int64_t* bytes);
     int64_t end_of_view(const View& view) const;
@@ -109,12 +110,13 @@ private:
     int amode_ = 0;
     int slot_ = -1;
     std::atomic<bool> atomic_{false};
-    std::mutex turn_;   // in atomic mode one thread of this process at a time has the file; ranks take turns by file lock
+    std::mutex
+        turn_;  // in atomic mode one thread of this process at a time has the file; ranks take turns by file lock
     std::mutex mutex_;  // guards view_ and position_
     std::shared_ptr<const View> view_;
     int64_t position_ = 0;  // of the individual file pointer, in etypes
     std::atomic<Handle> errhandler_;
-    std::atomic<bool> refers_{false};  // it has a reference to its error handler
+    std::atomic<bool> refers_{false};                        // it has a reference to its error handler
     std::atomic<Errhandler*> errhandler_function_{nullptr};  // of one that the program made
 };
 

@@ -17,10 +17,10 @@ using wilkins::guarded;
 using wilkins::Match;
 using wilkins::Purpose;
 using wilkins::mpiio::Abi;
-using wilkins::mpiio::find_abi;
 using wilkins::mpiio::Errhandler;
 using wilkins::mpiio::fail_without_file;
 using wilkins::mpiio::File;
+using wilkins::mpiio::find_abi;
 using wilkins::mpiio::Handle;
 using Offset = int64_t;
 using Count = int64_t;
@@ -76,10 +76,10 @@ int begin_next(File* file, File::Direction direction, const void* buffer, Count 
     return rc;
 }
 
-// The same for calls that all ranks make together: none moves a byte before the last one has arrived, and from a write none
-// returns before the last byte is there. MPI does not ask for that, but MPI-IO on files does so, and HDF5 counts on it: what a
-// rank has written by itself before such a call must not land on what another one writes in it, and what it reads by itself
-// afterwards, to change a part of it and write it back, must hold what the others wrote.
+// The same for calls that all ranks make together: none moves a byte before the last one has arrived, and from a write
+// none returns before the last byte is there. MPI does not ask for that, but MPI-IO on files does so, and HDF5 counts
+// on it: what a rank has written by itself before such a call must not land on what another one writes in it, and what
+// it reads by itself afterwards, to change a part of it and write it back, must hold what the others wrote.
 template <typename Transfer, typename... Arguments>
 int together(Transfer transfer, File* file, File::Direction direction, Arguments... arguments) {
     if (const int rc = file->arrive()) return rc;
@@ -105,7 +105,8 @@ int extent(File* file, Handle type, Count* out) {
     return rc != 0 ? file->fail(rc) : 0;
 }
 
-// A file of ours answers a call. What is thrown is an error of the file's, whose handler is called when all else is over.
+// A file of ours answers a call. What is thrown is an error of the file's, whose handler is called when all else is
+// over.
 template <typename Answer>
 int answered(const char* function, File* file, Answer answer) {
     int error = 0;
@@ -124,14 +125,17 @@ int answered(const char* function, const Abi& mpi, Answer answer) {
 int open_name(int (*real)(Handle, const char*, int, Handle, Handle*), const void* caller, Handle comm, const char* name,
               int amode, Handle info, Handle* fh) {
     Match match;
-    const Purpose purpose = amode & wilkins::mpiio::mode_create ? Purpose::create : amode & wilkins::mpiio::mode_rdonly ? Purpose::read : Purpose::update;
+    const Purpose purpose = amode & wilkins::mpiio::mode_create   ? Purpose::create
+                            : amode & wilkins::mpiio::mode_rdonly ? Purpose::read
+                                                                  : Purpose::update;
     if (!wilkins::match_name(name, &match, purpose)) {
         return real ? real(wilkins::world_comm(comm), name, amode, info, fh) : wilkins::no_mpi("MPI_File_open");
     }
     const Abi* const mpi = find_abi(caller);
     if (mpi == nullptr) return kUnknownMpi;
     bool disk = false;
-    if (const int rc = answered("MPI_File_open", *mpi, [&] { return File::on_disk(*mpi, comm, match, amode, &disk); })) return rc;
+    if (const int rc = answered("MPI_File_open", *mpi, [&] { return File::on_disk(*mpi, comm, match, amode, &disk); }))
+        return rc;
     if (disk) {
         const wilkins::PassThrough passing(true);
         return real ? real(wilkins::world_comm(comm), name, amode, info, fh) : wilkins::no_mpi("MPI_File_open");
@@ -189,61 +193,60 @@ int free_errhandler(int (*real)(void*), const void* caller, void* errhandler) {
 }  // namespace
 
 // Defines one symbol. `params` names the file handle `fh`; `answer` is what a file of ours replies, and may use `file`.
-#define WILKINS_SYMBOL(symbol, params, args, answer)                                              \
-    extern "C" WILKINS_MPI_SYMBOL int symbol params;                          \
-    int symbol params {                                                                           \
-        if (File* const file = File::find(fh)) return answered(#symbol, file, [&] { return answer; });  \
-        static wilkins::RealFunction real(#symbol);                                               \
-        void* const function = real.get(WILKINS_CALLER);                                          \
+#define WILKINS_SYMBOL(symbol, params, args, answer)                                                     \
+    extern "C" WILKINS_MPI_SYMBOL int symbol params;                                                     \
+    int symbol params {                                                                                  \
+        if (File* const file = File::find(fh)) return answered(#symbol, file, [&] { return answer; });   \
+        static wilkins::RealFunction real(#symbol);                                                      \
+        void* const function = real.get(WILKINS_CALLER);                                                 \
         return function ? reinterpret_cast<decltype(&symbol)>(function) args : wilkins::no_mpi(#symbol); \
     }
-#define WILKINS_FILE(name, params, args, answer)               \
-    WILKINS_SYMBOL(MPI_File_##name, params, args, answer)      \
+#define WILKINS_FILE(name, params, args, answer)          \
+    WILKINS_SYMBOL(MPI_File_##name, params, args, answer) \
     WILKINS_SYMBOL(PMPI_File_##name, params, args, answer)
 // A function with a count, and its variant with a large one. In `params`, `count` is the type of the count.
 #define WILKINS_UNPACK(...) __VA_ARGS__
-#define WILKINS_COUNTED(name, before, after, args, answer)                                                  \
-    WILKINS_FILE(name, (WILKINS_UNPACK before, int count, WILKINS_UNPACK after), args, answer)              \
+#define WILKINS_COUNTED(name, before, after, args, answer)                                     \
+    WILKINS_FILE(name, (WILKINS_UNPACK before, int count, WILKINS_UNPACK after), args, answer) \
     WILKINS_FILE(name##_c, (WILKINS_UNPACK before, Count count, WILKINS_UNPACK after), args, answer)
 
 // Transfers at explicit offsets.
-#define WILKINS_AT(name, direction, Buffer)                                                                       \
-    WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type, void* status),                 \
-                    (fh, offset, buffer, count, type, status),                                                    \
+#define WILKINS_AT(name, direction, Buffer)                                                       \
+    WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type, void* status), \
+                    (fh, offset, buffer, count, type, status),                                    \
                     at(file, direction, offset, buffer, count, type, status))
-#define WILKINS_AT_ALL(name, direction, Buffer)                                                                   \
-    WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type, void* status),                 \
-                    (fh, offset, buffer, count, type, status),                                                    \
+#define WILKINS_AT_ALL(name, direction, Buffer)                                                   \
+    WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type, void* status), \
+                    (fh, offset, buffer, count, type, status),                                    \
                     together(at, file, direction, offset, buffer, count, type, status))
-#define WILKINS_IAT(name, direction, Buffer)                                                                      \
-    WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type, Handle* request),              \
-                    (fh, offset, buffer, count, type, request),                                                   \
+#define WILKINS_IAT(name, direction, Buffer)                                                          \
+    WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type, Handle * request), \
+                    (fh, offset, buffer, count, type, request),                                       \
                     iat(file, direction, offset, buffer, count, type, request))
-#define WILKINS_AT_BEGIN(name, direction, Buffer)                                                                 \
-    WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type),                               \
-                    (fh, offset, buffer, count, type),                                                            \
+#define WILKINS_AT_BEGIN(name, direction, Buffer)                                                                      \
+    WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type), (fh, offset, buffer, count, type), \
                     together(begin, file, direction, offset, buffer, count, type))
 // Transfers from the individual file pointer.
-#define WILKINS_NEXT(name, direction, Buffer)                                                                     \
-    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, void* status),                                \
-                    (fh, buffer, count, type, status), next(file, direction, buffer, count, type, status))
-#define WILKINS_NEXT_ALL(name, direction, Buffer)                                                                 \
-    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, void* status),                                \
-                    (fh, buffer, count, type, status), together(next, file, direction, buffer, count, type, status))
-#define WILKINS_INEXT(name, direction, Buffer)                                                                    \
-    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, Handle* request),                             \
+#define WILKINS_NEXT(name, direction, Buffer)                                                                         \
+    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, void* status), (fh, buffer, count, type, status), \
+                    next(file, direction, buffer, count, type, status))
+#define WILKINS_NEXT_ALL(name, direction, Buffer)                                                                     \
+    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, void* status), (fh, buffer, count, type, status), \
+                    together(next, file, direction, buffer, count, type, status))
+#define WILKINS_INEXT(name, direction, Buffer)                                         \
+    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, Handle * request), \
                     (fh, buffer, count, type, request), inext(file, direction, buffer, count, type, request))
-#define WILKINS_NEXT_BEGIN(name, direction, Buffer)                                                               \
-    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type), (fh, buffer, count, type),                   \
+#define WILKINS_NEXT_BEGIN(name, direction, Buffer)                                             \
+    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type), (fh, buffer, count, type), \
                     together(begin_next, file, direction, buffer, count, type))
 #define WILKINS_END(name, Buffer) \
     WILKINS_FILE(name, (Handle fh, Buffer buffer, void* status), (fh, buffer, status), end(file, status))
 // Transfers from the shared file pointer, which files in memory do not have.
-#define WILKINS_SHARED(name, Buffer, Last)                                                                        \
-    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, Last* last), (fh, buffer, count, type, last), \
+#define WILKINS_SHARED(name, Buffer, Last)                                                                         \
+    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, Last * last), (fh, buffer, count, type, last), \
                     file->unsupported("MPI_File_" #name))
-#define WILKINS_SHARED_BEGIN(name, Buffer)                                                                        \
-    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type), (fh, buffer, count, type),                   \
+#define WILKINS_SHARED_BEGIN(name, Buffer)                                                      \
+    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type), (fh, buffer, count, type), \
                     file->unsupported("MPI_File_" #name))
 
 WILKINS_AT(read_at, kRead, void*)
@@ -312,28 +315,28 @@ WILKINS_FILE(get_type_extent, (Handle fh, Handle type, intptr_t* out), (fh, type
 WILKINS_FILE(get_type_extent_c, (Handle fh, Handle type, Count* out), (fh, type, out), extent(file, type, out))
 WILKINS_FILE(set_errhandler, (Handle fh, Handle errhandler), (fh, errhandler),
              file->set_errhandler(file->mpi().clean(errhandler)))
-WILKINS_FILE(get_errhandler, (Handle fh, void* errhandler), (fh, errhandler),
-             file->get_errhandler(errhandler))
+WILKINS_FILE(get_errhandler, (Handle fh, void* errhandler), (fh, errhandler), file->get_errhandler(errhandler))
 WILKINS_FILE(call_errhandler, (Handle fh, int code), (fh, code), (static_cast<void>(file->fail(code)), 0))
 WILKINS_FILE(c2f, (Handle fh), (fh), file->fortran())
 
 // The rest is not called on an open file: each has a function above that gets the program's own function first.
-#define WILKINS_OTHER_SYMBOL(symbol, Result, params, answer, ...)                                           \
-    extern "C" WILKINS_MPI_SYMBOL Result symbol params;                                 \
-    Result symbol params {                                                                                  \
-        static wilkins::RealFunction real(#symbol);                                                         \
-        const void* const caller = WILKINS_CALLER;                                                          \
-        return answer(reinterpret_cast<decltype(&symbol)>(real.get(caller)), caller, __VA_ARGS__);          \
+#define WILKINS_OTHER_SYMBOL(symbol, Result, params, answer, ...)                                  \
+    extern "C" WILKINS_MPI_SYMBOL Result symbol params;                                            \
+    Result symbol params {                                                                         \
+        static wilkins::RealFunction real(#symbol);                                                \
+        const void* const caller = WILKINS_CALLER;                                                 \
+        return answer(reinterpret_cast<decltype(&symbol)>(real.get(caller)), caller, __VA_ARGS__); \
     }
-#define WILKINS_OTHER(name, Result, params, answer, ...)                        \
-    WILKINS_OTHER_SYMBOL(MPI_File_##name, Result, params, answer, __VA_ARGS__)  \
+#define WILKINS_OTHER(name, Result, params, answer, ...)                       \
+    WILKINS_OTHER_SYMBOL(MPI_File_##name, Result, params, answer, __VA_ARGS__) \
     WILKINS_OTHER_SYMBOL(PMPI_File_##name, Result, params, answer, __VA_ARGS__)
 
 WILKINS_OTHER(open, int, (Handle comm, const char* name, int amode, Handle info, Handle* fh), open_name, comm, name,
               amode, info, fh)
-WILKINS_OTHER(close, int, (Handle* fh), close_handle, fh)
+WILKINS_OTHER(close, int, (Handle * fh), close_handle, fh)
 WILKINS_OTHER(delete, int, (const char* name, Handle info), delete_name, name, info)
 WILKINS_OTHER(f2c, Handle, (int fortran), from_fortran, fortran)
-WILKINS_OTHER(create_errhandler, int, (Errhandler* function, void* errhandler), create_errhandler, function, errhandler)
+WILKINS_OTHER(create_errhandler, int, (Errhandler * function, void* errhandler), create_errhandler, function,
+              errhandler)
 WILKINS_OTHER_SYMBOL(MPI_Errhandler_free, int, (void* errhandler), free_errhandler, errhandler)
 WILKINS_OTHER_SYMBOL(PMPI_Errhandler_free, int, (void* errhandler), free_errhandler, errhandler)

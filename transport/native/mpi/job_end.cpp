@@ -1,6 +1,6 @@
-// Tells the launcher of a rank of a one-job run that the rank's program has come to its end, and with which exit status,
-// although its process has not ended: that waits in MPI_Finalize for every other rank of the job, some of which wait for
-// the end of its streams.
+// Tells the launcher of a rank of a one-job run that the rank's program has come to its end, and with which exit
+// status, although its process has not ended: that waits in MPI_Finalize for every other rank of the job, some of which
+// wait for the end of its streams.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -24,15 +24,15 @@ struct Node {
     enum class Kind { leaf, runs, repeat, sequence };
 
     Kind kind = Kind::leaf;
-    int64_t size = 0;                 // bytes of data
-    int64_t count = 0;                // repeat: how often `child` occurs
-    int64_t stride = 0;               // repeat: bytes from one occurrence to the next
-    Layout child;                     // repeat
-    std::vector<int64_t> offsets;     // runs, sequence: where each part starts
-    std::vector<int64_t> before;      // runs, sequence: bytes of data before each part, and the total
-    std::vector<Layout> parts;        // sequence
+    int64_t size = 0;              // bytes of data
+    int64_t count = 0;             // repeat: how often `child` occurs
+    int64_t stride = 0;            // repeat: bytes from one occurrence to the next
+    Layout child;                  // repeat
+    std::vector<int64_t> offsets;  // runs, sequence: where each part starts
+    std::vector<int64_t> before;   // runs, sequence: bytes of data before each part, and the total
+    std::vector<Layout> parts;     // sequence
 
-    int64_t width() const;            // children a cursor can stand on
+    int64_t width() const;  // children a cursor can stand on
 };
 
 Layout leaf(int64_t size);

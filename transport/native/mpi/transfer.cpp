@@ -81,7 +81,8 @@ int write_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsig
     int error = 0;
     Gathered gathered(step);
     const auto move = [&](int64_t place, unsigned char* at, int64_t length) {
-        // (The other host gathers what comes to it. Where others have bytes of the step, what lies between short runs stays theirs.)
+        // (The other host gathers what comes to it. Where others have bytes of the step, what lies between short runs
+        // stays theirs.)
         if (length < kShort && !step.is_far() && !step.may_lack()) {
             error = gathered.add({place, at, length});
         } else {
@@ -123,7 +124,8 @@ void read_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsig
     for_each_piece(std::move(file), disp, std::move(memory), buffer, move);
 }
 
-// While it lives, the file is this thread's among those of the process, and this process's among the ranks; or there is an error.
+// While it lives, the file is this thread's among those of the process, and this process's among the ranks; or there is
+// an error.
 class Turn {
 public:
     Turn(std::mutex& threads, StepFile& step, short kind) : thread_(threads), step_(step), error_(step.lock(kind)) {}
@@ -154,13 +156,15 @@ int File::transfer(Direction direction, int64_t offset, void* buffer, int64_t co
     if (const int code = refused(direction, offset, count)) return fail(code);
     if (count == 0) return 0;
     auto* const memory = static_cast<unsigned char*>(buffer);
-    const int code = guarded("MPI-IO", [=] { return transfer_typed(direction, offset, memory, count, type, bytes); },
-                             [this](int error) { return mpi_.error_class(error); });
+    const int code = guarded(
+        "MPI-IO", [=] { return transfer_typed(direction, offset, memory, count, type, bytes); },
+        [this](int error) { return mpi_.error_class(error); });
     return code == 0 ? 0 : fail(code);
 }
 
 // Returns an MPI error code, which is reported nowhere yet.
-int File::transfer_typed(Direction direction, int64_t offset, unsigned char* memory, int64_t count, Handle type, int64_t* bytes) {
+int File::transfer_typed(Direction direction, int64_t offset, unsigned char* memory, int64_t count, Handle type,
+                         int64_t* bytes) {
     Datatype element;
     if (const int rc = decode(mpi_, type, &element)) return rc;
     const auto seen = view();
@@ -181,7 +185,8 @@ int File::move(Direction direction, const View& view, int64_t offset, unsigned c
                int64_t* bytes) {
     Cursor file(view.bytes, offset * view.element.layout->size);
     if (direction == Direction::write) {
-        if (const int error = write_pieces(*step_, std::move(file), view.disp, Cursor(layout), memory, bytes)) return error;
+        if (const int error = write_pieces(*step_, std::move(file), view.disp, Cursor(layout), memory, bytes))
+            return error;
     } else {
         read_pieces(*step_, std::move(file), view.disp, Cursor(layout), memory, bytes);
     }

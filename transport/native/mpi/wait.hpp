@@ -9,8 +9,9 @@ namespace wilkins::mpiio {
 
 // Waits until what the request stands for is done.
 int complete(const Abi& mpi, Handle* request);
-// True if the run has more ranks than cores here, which the launcher has let all ranks of the task know (WILKINS_SHARES_CORES). All ranks know
-// the same, as they must where they choose between a blocking collective and a nonblocking one: those do not meet.
+// True if the run has more ranks than cores here, which the launcher has let all ranks of the task know
+// (WILKINS_SHARES_CORES). All ranks know the same, as they must where they choose between a blocking collective and a
+// nonblocking one: those do not meet.
 bool shares_cores();
 // Another communicator of the same ranks.
 int duplicate(const Abi& mpi, Handle comm, Handle* copy);

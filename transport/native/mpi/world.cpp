@@ -51,7 +51,8 @@ __attribute__((constructor)) void read_world() {
 Handles detect_handles() {
     if (resolve("ompi_mpi_comm_world", world.library)) return Handles::open_mpi;
     Dl_info info;
-    if (dladdr(world.library, &info) && info.dli_fname && strstr(info.dli_fname, "libmpi_abi")) return Handles::standard;
+    if (dladdr(world.library, &info) && info.dli_fname && strstr(info.dli_fname, "libmpi_abi"))
+        return Handles::standard;
     return Handles::mpich;
 }
 
@@ -145,7 +146,8 @@ void at_exit(int status, void*) try {
     fflush(nullptr);
     posix::end_process();
     exit_now(changed);
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 using Main = int (*)(int, char**, char**);
 Main program_main = nullptr;
@@ -197,14 +199,16 @@ bool boot_world(int* argc, char*** argv, const void* caller, int* error) try {
     unsetenv(kLibraryVariable);
     stage.store(Stage::up, std::memory_order_release);
     substitution.on.store(true, std::memory_order_release);
-    // Exit handlers run in reverse order: ours after those of what the program uses from here on (HDF5 closes files in its
-    // own), and before those of MPI, registered by the Init above (MPICH leaves the job in its own, once finalised).
+    // Exit handlers run in reverse order: ours after those of what the program uses from here on (HDF5 closes files in
+    // its own), and before those of MPI, registered by the Init above (MPICH leaves the job in its own, once
+    // finalised).
     on_exit(at_exit, nullptr);
     return true;
-} WILKINS_OR((*error = kErrorOther, false))
+}
+WILKINS_OR((*error = kErrorOther, false))
 
-// As the standard asks of MPI_Finalize: callbacks of attributes of MPI_COMM_SELF run first, with MPI still at hand; what
-// was sent arrives; then the rest goes.
+// As the standard asks of MPI_Finalize: callbacks of attributes of MPI_COMM_SELF run first, with MPI still at hand;
+// what was sent arrives; then the rest goes.
 int finalize_program() {
     int error = call_mpi("PMPI_Comm_free", &substitution.task_self);
     if (!error) error = call_mpi("PMPI_Barrier", substitution.task_world);
@@ -217,8 +221,7 @@ int finalize_program() {
 int world_comm_f(int comm) {
     if (!substitution.on.load(std::memory_order_acquire)) return comm;
     switch (world.handles) {
-        case Handles::mpich:
-            return static_cast<int>(world_comm(comm));
+        case Handles::mpich: return static_cast<int>(world_comm(comm));
         case Handles::open_mpi:
         case Handles::standard: {
             const intptr_t handle = from_fortran(comm);
@@ -235,14 +238,16 @@ void on_program_end(ProgramEnd hook) { program_end.store(hook, std::memory_order
 void* RealFunction::look_up(const void* caller) try {
     release_weak_references(caller);
     void* function = resolve(name_, caller);
-    // A call that MPI makes to itself may seem to come from here: MPI_Comm_get_attr of MPICH jumps to MPII_Comm_get_attr.
+    // A call that MPI makes to itself may seem to come from here: MPI_Comm_get_attr of MPICH jumps to
+    // MPII_Comm_get_attr.
     static std::atomic<const void*> used{nullptr};
     const void* library = world.library ? world.library : used.load(std::memory_order_acquire);
     if (!function && library) function = resolve(name_, library);
     if (function) used.store(function, std::memory_order_release);
     function_.store(function, std::memory_order_relaxed);
     return function;
-} WILKINS_OR(nullptr)
+}
+WILKINS_OR(nullptr)
 
 int no_mpi(const char* name) {
     dprintf(STDERR_FILENO,
@@ -268,8 +273,7 @@ extern "C" {
 
 WILKINS_MPI_SYMBOL int __libc_start_main(wilkins::Main main, int argc, char** argv, void (*init)(), void (*fini)(),
                                          void (*loader_fini)(), void* stack_end) {
-    static const auto real =
-        reinterpret_cast<decltype(&__libc_start_main)>(wilkins::resolve_libc("__libc_start_main"));
+    static const auto real = reinterpret_cast<decltype(&__libc_start_main)>(wilkins::resolve_libc("__libc_start_main"));
     if (wilkins::world_wanted()) {
         wilkins::program_main = main;
         main = wilkins::main_in_world;
@@ -284,8 +288,6 @@ WILKINS_MPI_SYMBOL void _exit(int status) {
     wilkins::exit_now(status);
 }
 
-WILKINS_MPI_SYMBOL void _Exit(int status) {
-    _exit(status);
-}
+WILKINS_MPI_SYMBOL void _Exit(int status) { _exit(status); }
 
 }  // extern "C"

@@ -1,9 +1,9 @@
 // A world per task in one MPI job: where a program passes MPI_COMM_WORLD, its task's communicator is meant.
 //
-// Active in a process whose environment has WILKINS_WORLD=<first>:<last>, the ranks of the job that are its task; in all
-// others every call goes straight to the real function. MPI itself is initialised once per process, before `main` if the
-// program is linked to MPI, else at its first call of an initialising function. The program's own Init, Finalize and
-// queries are answered here (mpi/world_calls.cpp); the real MPI_Finalize follows when the process exits.
+// Active in a process whose environment has WILKINS_WORLD=<first>:<last>, the ranks of the job that are its task; in
+// all others every call goes straight to the real function. MPI itself is initialised once per process, before `main`
+// if the program is linked to MPI, else at its first call of an initialising function. The program's own Init, Finalize
+// and queries are answered here (mpi/world_calls.cpp); the real MPI_Finalize follows when the process exits.
 //
 // No MPI header is used. A handle is an int in MPICH's family and a pointer in Open MPI's and in the standard ABI (MPI
 // 5.0): all of them travel as intptr_t, on little-endian machines.
@@ -41,13 +41,13 @@ int world_comm_f(int comm);
 // Called once, when the program has come to its end (`exit`, a return from `main`, `_exit` after MPI_Finalize) and
 // before the real MPI_Finalize, which waits for every rank of the job: the moment to tell others that this rank has
 // ended. Gets the exit status and returns the one to leave with (the same, or 0 for a failure that is none: end of
-// stream). `orderly` is false if the program initialised MPI and did not finalise it: then MPI ends the job, as it would
-// without us, unless the hook turns the status into 0.
+// stream). `orderly` is false if the program initialised MPI and did not finalise it: then MPI ends the job, as it
+// would without us, unless the hook turns the status into 0.
 using ProgramEnd = int (*)(int status, bool orderly);
 void on_program_end(ProgramEnd hook);
 
-// A real MPI function, looked up at its first use. Nothing is thrown by that, and the wrappers call what they get outside of any
-// handler: what a callback of the program's throws in there finds only the program's.
+// A real MPI function, looked up at its first use. Nothing is thrown by that, and the wrappers call what they get
+// outside of any handler: what a callback of the program's throws in there finds only the program's.
 class RealFunction {
 public:
     explicit constexpr RealFunction(const char* name) : name_(name) {}

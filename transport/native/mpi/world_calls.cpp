@@ -58,9 +58,9 @@ int init_thread(RealFunction& real, const char* name, int* argc, char*** argv, i
     return result;
 }
 
-// MPI_Initialized and MPI_Finalized, which may be called at any time, with or without an MPI library: for a library that
-// uses MPI if there is one, the first call of all.
-int query(RealFunction& real, std::atomic<bool> World::*answer, int* flag, const void* caller) {
+// MPI_Initialized and MPI_Finalized, which may be called at any time, with or without an MPI library: for a library
+// that uses MPI if there is one, the first call of all.
+int query(RealFunction& real, std::atomic<bool> World::* answer, int* flag, const void* caller) {
     release_weak_references(caller);
     if (answers()) {
         *flag = world.*answer;
@@ -87,7 +87,8 @@ int finalize(RealFunction& real, const char* name, const void* caller) {
     return error || world_is_up() ? error : call_real(real, name, caller);  // past exit nothing else would
 }
 
-// While the program is in there, it brings nothing that other tasks may wait for, until the other ranks of its task have come there, too.
+// While the program is in there, it brings nothing that other tasks may wait for, until the other ranks of its task
+// have come there, too.
 int leave(RealFunction& real, const char* name, const void* caller) {
     leave_mpi(true);
     const int error = finalize(real, name, caller);
@@ -145,7 +146,8 @@ void get_attribute_fortran(RealFunction& real, const char* name, int* comm, int*
         return;
     }
     function(comm, keyval, value, flag, error);
-    if (*error || *flag || world.handles != Handles::open_mpi || !substitution.on.load(std::memory_order_acquire)) return;
+    if (*error || *flag || world.handles != Handles::open_mpi || !substitution.on.load(std::memory_order_acquire))
+        return;
     int job = 0;
     keep_fortran_handle = true;
     function(&job, keyval, value, flag, error);
@@ -173,23 +175,22 @@ intptr_t from_fortran(RealFunction& real, intptr_t comm, const void* caller) {
 }  // namespace wilkins
 
 // Defines MPI_X and PMPI_X, which differ only in the function behind them.
-#define WILKINS_BOTH(name, parameters, ...)                       \
-    extern "C" WILKINS_MPI_SYMBOL int MPI_##name parameters {     \
-        static wilkins::RealFunction real{"MPI_" #name};          \
-        [[maybe_unused]] constexpr const char* own = "MPI_" #name; \
-        return __VA_ARGS__;                                       \
-    }                                                             \
-    extern "C" WILKINS_MPI_SYMBOL int PMPI_##name parameters {    \
-        static wilkins::RealFunction real{"PMPI_" #name};         \
+#define WILKINS_BOTH(name, parameters, ...)                         \
+    extern "C" WILKINS_MPI_SYMBOL int MPI_##name parameters {       \
+        static wilkins::RealFunction real{"MPI_" #name};            \
+        [[maybe_unused]] constexpr const char* own = "MPI_" #name;  \
+        return __VA_ARGS__;                                         \
+    }                                                               \
+    extern "C" WILKINS_MPI_SYMBOL int PMPI_##name parameters {      \
+        static wilkins::RealFunction real{"PMPI_" #name};           \
         [[maybe_unused]] constexpr const char* own = "PMPI_" #name; \
-        return __VA_ARGS__;                                       \
+        return __VA_ARGS__;                                         \
     }
 
 WILKINS_BOTH(Init, (int* argc, char*** argv), wilkins::init(real, own, argc, argv, WILKINS_CALLER))
 WILKINS_BOTH(Init_thread, (int* argc, char*** argv, int required, int* provided),
              wilkins::init_thread(real, own, argc, argv, required, provided, WILKINS_CALLER))
-WILKINS_BOTH(Initialized, (int* flag),
-             wilkins::query(real, &wilkins::World::program_initialized, flag, WILKINS_CALLER))
+WILKINS_BOTH(Initialized, (int* flag), wilkins::query(real, &wilkins::World::program_initialized, flag, WILKINS_CALLER))
 WILKINS_BOTH(Finalized, (int* flag), wilkins::query(real, &wilkins::World::program_finalized, flag, WILKINS_CALLER))
 WILKINS_BOTH(Finalize, (), wilkins::leave(real, own, WILKINS_CALLER))
 WILKINS_BOTH(Query_thread, (int* provided), wilkins::query_thread(real, own, provided, WILKINS_CALLER))
@@ -212,8 +213,8 @@ extern "C" WILKINS_MPI_SYMBOL intptr_t PMPI_Comm_f2c(intptr_t comm) {
     return wilkins::from_fortran(real, comm, WILKINS_CALLER);
 }
 
-// What MPICH's Fortran bindings call for attributes. MPICH's library of the standard ABI calls these itself, with handles
-// of MPICH's own that are no longer the program's.
+// What MPICH's Fortran bindings call for attributes. MPICH's library of the standard ABI calls these itself, with
+// handles of MPICH's own that are no longer the program's.
 extern "C" WILKINS_MPI_SYMBOL int MPII_Comm_get_attr(intptr_t comm, int keyval, void* value, int* flag, intptr_t kind) {
     static wilkins::RealFunction real{"MPII_Comm_get_attr"};
     constexpr const char* own = "MPII_Comm_get_attr";
@@ -230,10 +231,10 @@ extern "C" WILKINS_MPI_SYMBOL int MPII_Comm_set_attr(intptr_t comm, int keyval, 
 }
 
 // The Fortran names of attribute queries, as compilers for Linux spell them.
-#define WILKINS_FORTRAN_ATTRIBUTE(name)                                                                             \
-    extern "C" WILKINS_MPI_SYMBOL void name(int* comm, int* keyval, void* value, int* flag, int* error) {           \
-        static wilkins::RealFunction real{#name};                                                                   \
-        wilkins::get_attribute_fortran(real, #name, comm, keyval, value, flag, error, WILKINS_CALLER);              \
+#define WILKINS_FORTRAN_ATTRIBUTE(name)                                                                   \
+    extern "C" WILKINS_MPI_SYMBOL void name(int* comm, int* keyval, void* value, int* flag, int* error) { \
+        static wilkins::RealFunction real{#name};                                                         \
+        wilkins::get_attribute_fortran(real, #name, comm, keyval, value, flag, error, WILKINS_CALLER);    \
     }
 
 WILKINS_FORTRAN_ATTRIBUTE(mpi_comm_get_attr_)

@@ -19,20 +19,20 @@ namespace wilkins {
 namespace {
 
 struct Table {
-    const ElfW(Rela)* entries = nullptr;
+    const ElfW(Rela) * entries = nullptr;
     size_t bytes = 0;
 };
 
 // The dynamic section of one loaded library, as far as it is needed here.
 struct Library {
     ElfW(Addr) base = 0;
-    const ElfW(Sym)* symbols = nullptr;
+    const ElfW(Sym) * symbols = nullptr;
     const char* names = nullptr;
     std::array<Table, 2> tables;  // data and procedure-linkage relocations
 };
 
 struct Relro {
-    const ElfW(Dyn)* dynamic;
+    const ElfW(Dyn) * dynamic;
     uintptr_t first = 0, last = 0;
 };
 
@@ -64,7 +64,7 @@ Relro relro_of(const link_map* map) {
             const ElfW(Phdr)* found = nullptr;
             bool right = false;
             for (int i = 0; i < info->dlpi_phnum; ++i) {
-                const ElfW(Phdr)& header = info->dlpi_phdr[i];
+                const ElfW(Phdr) & header = info->dlpi_phdr[i];
                 if (header.p_type == PT_GNU_RELRO) found = &header;
                 if (header.p_type == PT_DYNAMIC) {
                     right = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + header.p_vaddr) == wanted->dynamic;
@@ -99,9 +99,9 @@ void release(const link_map* map, const void* caller) {
     for (const Table& table : library.tables) {
         if (!table.entries) continue;
         for (size_t i = 0; i < table.bytes / sizeof(ElfW(Rela)); ++i) {
-            const ElfW(Rela)& entry = table.entries[i];
+            const ElfW(Rela) & entry = table.entries[i];
             const auto index = static_cast<size_t>(sizeof(void*) == 8 ? entry.r_info >> 32 : entry.r_info >> 8);
-            const ElfW(Sym)& symbol = library.symbols[index];
+            const ElfW(Sym) & symbol = library.symbols[index];
             if (index == 0 || symbol.st_shndx != SHN_UNDEF || symbol.st_info >> 4 != STB_WEAK) continue;
             const char* name = library.names + symbol.st_name;
             if (strncmp(name, "MPI", 3) != 0 && strncmp(name, "PMPI", 4) != 0) continue;

@@ -36,7 +36,8 @@ First answer_first(const Process& p, int inport, const char* name, bool opens) {
 
 bool before_first(const Process& p, int inport) {
     const PortRecord& port = p.board.port(inport);
-    return port.keys.first != First::wait && p.board.first_opens(port, p.context.rank).opened < port.keys.opens_per_step;
+    return port.keys.first != First::wait &&
+           p.board.first_opens(port, p.context.rank).opened < port.keys.opens_per_step;
 }
 
 bool answered_by_disk(const Match& match, bool opens) {

@@ -27,7 +27,8 @@ int directories_of(const char* pattern, const char* name) {
         const auto length = static_cast<size_t>(end - pattern);
         memcpy(first, pattern, length);
         first[length] = 0;
-        if (glob_match(last_components(first, 1), last_components(name, 1)) && pattern_match(first, directories, name)) return directories;
+        if (glob_match(last_components(first, 1), last_components(name, 1)) && pattern_match(first, directories, name))
+            return directories;
     }
     return 0;
 }
@@ -55,8 +56,8 @@ int inport_of(const Process& p, const char* name) {
     return found;
 }
 
-// True if a producer can still make the folder. Those that have begun files have theirs; but where the pattern's folders have wildcards,
-// further ones come.
+// True if a producer can still make the folder. Those that have begun files have theirs; but where the pattern's
+// folders have wildcards, further ones come.
 bool may_be_made(const Board& board, int index) {
     const PortRecord& inport = board.port(index);
     const char* const pattern = own_name(inport);
@@ -109,7 +110,8 @@ void FolderMaking::done(const char* name) {
 bool await_folder(const char* name) {
     Process& p = process();
     char clean[kNameMax];
-    if (!p.context.active || p.first_port == p.last_port || passing_through() || !normalise(name, clean, sizeof(clean))) return false;
+    if (!p.context.active || p.first_port == p.last_port || passing_through() || !normalise(name, clean, sizeof(clean)))
+        return false;
     const int saved = errno;
     bool there = false;
     if (const int inport = inport_of(p, clean); inport >= 0) {

@@ -45,13 +45,16 @@ void explain_elsewhere(const Process& p, int index, const char* name) {
     if (there) return;
     Board::Lock lock(p.board);
     const PortRecord* const out = published_by(p.board, index, name);
-    if (out) log_once(inport, Once::elsewhere, event::no_such_file_here(name, out->begun_in, p.board.task(out->task).name));
+    if (out)
+        log_once(inport, Once::elsewhere, event::no_such_file_here(name, out->begun_in, p.board.task(out->task).name));
 }
 
-// A file that the task itself makes is its own, whatever it is called, but for a step's own file. Returns whether it is.
+// A file that the task itself makes is its own, whatever it is called, but for a step's own file. Returns whether it
+// is.
 bool makes_own(Process& p, int index, const char* name, bool* made) {
     const int saved = errno;
-    bool is_step = p.board.port(index).keys.mode == Mode::file && raw::access(name) == 0 && holds(p, index, name, false);
+    bool is_step =
+        p.board.port(index).keys.mode == Mode::file && raw::access(name) == 0 && holds(p, index, name, false);
     errno = saved;
     if (is_step) {
         Board::Lock lock(p.board);
@@ -61,8 +64,8 @@ bool makes_own(Process& p, int index, const char* name, bool* made) {
     return !is_step;
 }
 
-// Does the name, which the out-port's pattern matches, mean a file that the disk has, of which the port knows nothing: one that another
-// run has left, or of installed software?
+// Does the name, which the out-port's pattern matches, mean a file that the disk has, of which the port knows nothing:
+// one that another run has left, or of installed software?
 bool is_foreign(Process& p, int outport, const char* name, Purpose purpose) {
     if (purpose != Purpose::ask && purpose != Purpose::look && purpose != Purpose::read) return false;
     if (outport < 0 || holds(p, outport, name, false)) return false;
@@ -77,7 +80,8 @@ bool is_read(Process& p, int index, Match* match, Purpose purpose) {
     if (has_made(p, p.context.task, match->name)) return false;
     const bool produces = match->outport >= 0;
     if (purpose == Purpose::create && !produces) return !makes_own(p, index, match->name, &match->made);
-    const bool waits = purpose == Purpose::read || (!produces && (purpose == Purpose::look || purpose == Purpose::update));
+    const bool waits =
+        purpose == Purpose::read || (!produces && (purpose == Purpose::look || purpose == Purpose::update));
     if (holds(p, index, match->name, waits, purpose)) return true;
     if (waits) explain_elsewhere(p, index, match->name);
     return false;
@@ -143,7 +147,8 @@ bool is_in_set(const Process& p, const char* name) {
 
 bool match_set(const char* name, Match* match, Purpose purpose) {
     Process& p = process();
-    if (passing_through() || !normalise(name, match->name, sizeof(match->name)) || !find_ports(p, true, match)) return false;
+    if (passing_through() || !normalise(name, match->name, sizeof(match->name)) || !find_ports(p, true, match))
+        return false;
     match->place = 0;
     if (is_foreign(p, match->outport, match->name, purpose)) match->outport = -1;
     if (match->outport >= 0) spell_for_readers(p.board, p.board.port(match->outport), match->name);
@@ -174,7 +179,9 @@ bool could_match(const char* name) {
     if (!p.context.active || passing_through()) return false;
     const char* last = last_components(name, 1);
     for (const PortRecord& port : ports_of(p))
-        if (glob_match(last_components(own_pattern(port).text, 1), last) || (sets::is_list(port) && sets::is_listed(port, last))) return true;
+        if (glob_match(last_components(own_pattern(port).text, 1), last) ||
+            (sets::is_list(port) && sets::is_listed(port, last)))
+            return true;
     return false;
 }
 

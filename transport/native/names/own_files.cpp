@@ -45,9 +45,12 @@ bool has_made(const Process& p, int index, const char* name) {
 
 namespace {
 
-// Of names that are no step's: an in-port whose pattern matches, or -1. Costs a comparison of last components for all others.
+// Of names that are no step's: an in-port whose pattern matches, or -1. Costs a comparison of last components for all
+// others.
 int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
-    if (!p.context.active || !name || !name[0] || passing_through() || !could_match(name) || !normalise(name, clean, sizeof(clean))) return -1;
+    if (!p.context.active || !name || !name[0] || passing_through() || !could_match(name) ||
+        !normalise(name, clean, sizeof(clean)))
+        return -1;
     for (const PortRecord& port : ports_of(p, Direction::in))
         if (!port.keys.is_set && is_match(port, clean)) return p.board.index(port);
     return -1;
@@ -67,7 +70,8 @@ void forget_made(const char* name) {
     Key key;
     if (!p.context.active) return;
     TaskRecord& task = p.board.task(p.context.task);
-    if (task.makes.load(std::memory_order_relaxed) == 0 || inport_like(p, name, clean) < 0 || !file_key(clean, &key)) return;
+    if (task.makes.load(std::memory_order_relaxed) == 0 || inport_like(p, name, clean) < 0 || !file_key(clean, &key))
+        return;
     Board::Lock lock(p.board);
     past::remove(p.board, task.made, key.text);
 }

@@ -72,30 +72,34 @@ Key key_of(const Folder& folder, const char* file) {
 
 namespace {
 
-// The places that were found to be an in-port's, by the folder's name and the times that the process has changed its own: asking the
-// disk and the board again would not change that.
+// The places that were found to be an in-port's, by the folder's name and the times that the process has changed its
+// own: asking the disk and the board again would not change that.
 std::atomic<uint64_t> known_places[64];
 
 std::atomic<uint32_t> moves{0};
 
 uint64_t known_place(int inport, const char* folder) {
-    const uint64_t seed = (uint64_t{moves.load(std::memory_order_relaxed)} << 20 ^ static_cast<uint64_t>(inport)) * 0x9e3779b97f4a7c15ull;
+    const uint64_t seed =
+        (uint64_t{moves.load(std::memory_order_relaxed)} << 20 ^ static_cast<uint64_t>(inport)) * 0x9e3779b97f4a7c15ull;
     return hash_text(folder, seed) | 1;
 }
 
 constexpr int kDeepest = 64;  // folders of a name that are looked at
 
-// Whether the port holds in the folder. For an in-port, it is not yet known while a producer of it may still begin its first file there.
+// Whether the port holds in the folder. For an in-port, it is not yet known while a producer of it may still begin its
+// first file there.
 Held holds_in(const Process& p, int index, const Folder& folder) {
     const Board& board = p.board;
     const PortRecord& inport = board.port(index);
-    if (same(folder, board.task(inport.task).folder) || past::knows(board, inport.folders, key_of(folder).text)) return Held::yes;
+    if (same(folder, board.task(inport.task).folder) || past::knows(board, inport.folders, key_of(folder).text))
+        return Held::yes;
     if (inport.direction == Direction::out) return Held::no;
     bool all_begun = true;
     for (const PortRecord& out : outports_of(board, inport)) {
         const TaskRecord& task = board.task(out.task);
         if (same(folder, task.folder)) return Held::yes;
-        all_begun = all_begun && (queue::has_begun(board, out) || task.state == TaskState::ended || out.task == inport.task);
+        all_begun =
+            all_begun && (queue::has_begun(board, out) || task.state == TaskState::ended || out.task == inport.task);
     }
     return all_begun ? Held::no : Held::not_yet;
 }
@@ -147,7 +151,8 @@ bool may_begin_there(const Process& p, int index, const Folder (&folders)[kDeepe
     const Board& board = p.board;
     const PortRecord& inport = board.port(index);
     bool may = false;
-    for (const Folder& folder : folders) may = may || (!folder.none() && past::knows(board, inport.made_folders, key_of(folder).text));
+    for (const Folder& folder : folders)
+        may = may || (!folder.none() && past::knows(board, inport.made_folders, key_of(folder).text));
     for (const PortRecord& out : outports_of(board, inport)) {
         if (out.task == inport.task) continue;
         for (const RankRecord& rank : ranks_of(board, board.task(out.task))) {
@@ -158,7 +163,8 @@ bool may_begin_there(const Process& p, int index, const Folder (&folders)[kDeepe
     return may && queue::can_produce(board, index);
 }
 
-// What producers' hosts know of the folder above the last `components` of the name: they learn first where a file is begun.
+// What producers' hosts know of the folder above the last `components` of the name: they learn first where a file is
+// begun.
 Held holds_elsewhere(const Process& p, int index, const char* name, int components) {
     const PortRecord& inport = p.board.port(index);
     Held held = Held::no;
@@ -174,15 +180,18 @@ Held holds_elsewhere(const Process& p, int index, const char* name, int componen
     return held;
 }
 
-// Whether the in-port comes to hold in folders that a producer has made, before the disk has a file of the name. Call with the lock held.
-bool comes_to_hold(Process& p, int index, const char* name, const char* folder, Folder (&folders)[kDeepest], Board::Lock& lock) {
+// Whether the in-port comes to hold in folders that a producer has made, before the disk has a file of the name. Call
+// with the lock held.
+bool comes_to_hold(Process& p, int index, const char* name, const char* folder, Folder (&folders)[kDeepest],
+                   Board::Lock& lock) {
     PortRecord& inport = p.board.port(index);
     Wait wait(p, WaitFor::data, index, folder, WaitKind::gives_up);
     for (Pause pause; holds_below(p, index, folders) != Held::yes; pause.grow()) {
         const bool may = may_begin_there(p, index, folders);
         lock.release();
         const int saved = errno;
-        const Held elsewhere = holds_elsewhere(p, index, name, own_pattern(inport).components);  // first: a step may be on the disk before it is here
+        const Held elsewhere = holds_elsewhere(
+            p, index, name, own_pattern(inport).components);  // first: a step may be on the disk before it is here
         const bool there = raw::access(name) == 0;
         FolderName again;
         identify_above(name, own_pattern(inport).components, again, folders);
@@ -220,7 +229,8 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose)
     Held held = holds_below(p, index, where);
     if (held != Held::yes && inport.direction == Direction::in && is_known(p, index, name)) return true;
     Wait wait(p, WaitFor::data, index, folder);
-    while (held == Held::not_yet && waits && queue::may_read(p.board, index, p.context.rank) && !before_first(p, index)) {
+    while (held == Held::not_yet && waits && queue::may_read(p.board, index, p.context.rank) &&
+           !before_first(p, index)) {
         if (wait.has_found_nothing(lock) || wait.nap(lock) != 0) break;
         held = holds_below(p, index, where);
         waited = true;
@@ -233,7 +243,9 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose)
         if (where[0].none()) return true;
         held = holds_below(p, index, where);
     }
-    if (held == Held::no && waits && awaits_folders(p, index, purpose) && comes_to_hold(p, index, name, folder, where, lock)) held = Held::yes;
+    if (held == Held::no && waits && awaits_folders(p, index, purpose) &&
+        comes_to_hold(p, index, name, folder, where, lock))
+        held = Held::yes;
     if (held == Held::yes) known.store(place, std::memory_order_relaxed);
     return held == Held::yes;
 }
@@ -290,13 +302,15 @@ void note_begun(const Process& p, int outport, const char* name, const Folder& n
     asked[1] = true;
     const auto each = [&](auto visit) {
         const int own = static_cast<int>(out.components);
-        if (out.pattern[0] != '/' && (own < kDeepest || own == kAllComponents)) visit(outport, own == kAllComponents ? 1 : own);
+        if (out.pattern[0] != '/' && (own < kDeepest || own == kAllComponents))
+            visit(outport, own == kAllComponents ? 1 : own);
         for (const ChannelRecord& channel : channels_of(board, out)) {
             const int index = channel.inport;
             const PortRecord& inport = board.port(index);
             const int compared = static_cast<int>(inport.components);
             const int depth = compared == kAllComponents ? 1 : compared;
-            if (inport.pattern[0] != '/' && depth < kDeepest && pattern_match(inport.pattern, compared, name)) visit(index, depth);
+            if (inport.pattern[0] != '/' && depth < kDeepest && pattern_match(inport.pattern, compared, name))
+                visit(index, depth);
         }
     };
     each([&](int, int depth) {

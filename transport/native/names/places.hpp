@@ -1,5 +1,6 @@
-// Where ports hold. An out-port's names are its task's in any folder, but for files that lie in another one than the task has put any
-// in, or starts in. An in-port's are those in a folder where its producers put their files, or in which its task starts.
+// Where ports hold. An out-port's names are its task's in any folder, but for files that lie in another one than the
+// task has put any in, or starts in. An in-port's are those in a folder where its producers put their files, or in
+// which its task starts.
 #pragma once
 
 #include "base/folder.hpp"
@@ -33,10 +34,12 @@ Key key_of(const Folder& folder, const char* file = "");
 // True if the port holds where the name lies. `waits`: until that is known.
 bool holds(Process& p, int port, const char* name, bool waits, Purpose purpose = Purpose::ask);
 
-// The out-port of which a producer of the in-port has published this name; nullptr if none has. Call with the lock held.
+// The out-port of which a producer of the in-port has published this name; nullptr if none has. Call with the lock
+// held.
 const PortRecord* published_by(const Board& board, int inport, const char* name);
 
-// For readers on another host: what it is for a folder, as this host knows it, and for those above it if the pattern holds there, too (`deep`).
+// For readers on another host: what it is for a folder, as this host knows it, and for those above it if the pattern
+// holds there, too (`deep`).
 Held holds_for_others(const char* folder, bool deep);
 
 // True if the in-port's task, or one of its producers, starts in the folder.

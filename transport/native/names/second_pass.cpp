@@ -21,7 +21,8 @@ namespace {
 using Without = Event(int64_t others, const char* inport, int64_t keep);
 
 void hint_without(const Process& p, PortRecord& inport, Without made) {
-    log_once(inport, Once::replaced, made(queue::count_let_go(p.board, inport), inport.pattern, steps_to_keep(p.board, inport)));
+    log_once(inport, Once::replaced,
+             made(queue::count_let_go(p.board, inport), inport.pattern, steps_to_keep(p.board, inport)));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Programs that go over the steps of names with wildcards again, of which only the newest are still there: logged once for each in-port, since
-// a look or a listing fails nobody. Call everything here with the board's lock held.
+// Programs that go over the steps of names with wildcards again, of which only the newest are still there: logged once
+// for each in-port, since a look or a listing fails nobody. Call everything here with the board's lock held.
 #pragma once
 
 #include "board/process.hpp"

@@ -28,7 +28,8 @@ void notes_of(const Board& board, int slot, uint64_t stamp, RealPath& out) {
 }
 
 void note_of(const Board& board, int slot, uint64_t stamp, uint32_t process, RealPath& out) {
-    snprintf(out, sizeof(out), "%s/s%d.%llu.by/%u", board.folder(), slot, static_cast<unsigned long long>(stamp), process);
+    snprintf(out, sizeof(out), "%s/s%d.%llu.by/%u", board.folder(), slot, static_cast<unsigned long long>(stamp),
+             process);
 }
 
 // What follows the folder in a path of something in it; nullptr: it is elsewhere.
@@ -66,7 +67,10 @@ bool is_mapped(const char* folder, const Belongs& belongs) {
 
 bool is_open_within(const char* folder, const Belongs& belongs) {
     bool open = leads_into("/proc/self/cwd", folder, belongs);
-    if (!open) each_entry("/proc/self/fd", [&](const char* name) { open = open || leads_into((std::string("/proc/self/fd/") + name).c_str(), folder, belongs); });
+    if (!open)
+        each_entry("/proc/self/fd", [&](const char* name) {
+            open = open || leads_into((std::string("/proc/self/fd/") + name).c_str(), folder, belongs);
+        });
     return open || is_mapped(folder, belongs);
 }
 

@@ -24,7 +24,8 @@ bool link_contents(const Board& board, int slot, uint64_t stamp, const char* on_
 // Which step's a path of the run's own is; false: no step's. `rest`: what follows the folder, without a slash.
 bool step_of_folder(const Board& board, const char* path, int* slot, uint64_t* stamp, const char** rest);
 
-// The folder for notes of who writes there, and of what the program that begins the step calls it, from the root on; false with errno.
+// The folder for notes of who writes there, and of what the program that begins the step calls it, from the root on;
+// false with errno.
 bool make_notes(const Board& board, int slot, uint64_t stamp, const char* name);
 
 // That name; false: it is not known.
@@ -37,7 +38,8 @@ void forget_writer(const Board& board, int slot, uint64_t stamp, uint32_t proces
 // True if a living process writes there.
 bool has_writers(const Board& board, int slot, uint64_t stamp);
 
-// True if this process has something of the step open: a descriptor, a mapping, its own working folder. The step is not to go meanwhile.
+// True if this process has something of the step open: a descriptor, a mapping, its own working folder. The step is not
+// to go meanwhile.
 bool is_open_here(const Board& board, int slot, uint64_t stamp);
 
 // Bytes of all files below.

@@ -43,7 +43,9 @@ size_t length_of_first(const char* pattern) {
     return end ? static_cast<size_t>(end - pattern) + 1 : 1;
 }
 
-bool is_number(const char* pattern, size_t length, bool stars) { return *pattern == '*' || (!stars && (*pattern == '?' || length > 1)); }
+bool is_number(const char* pattern, size_t length, bool stars) {
+    return *pattern == '*' || (!stars && (*pattern == '?' || length > 1));
+}
 
 bool take_number(const char* pattern, const char* text, bool stars, Texts& number) {
     if (!*pattern) return !*text;
@@ -74,7 +76,8 @@ bool fill(const std::string& pattern, bool stars, const Texts& number, std::stri
     return true;
 }
 
-// The number of a file; of several names that could be its own, the one with the shortest number is. False: it is no file of the list.
+// The number of a file; of several names that could be its own, the one with the shortest number is. False: it is no
+// file of the list.
 bool number_of(const PortRecord& port, const char* file, Texts* number, std::string* named) {
     const bool stars = has_stars(port);
     size_t shortest = SIZE_MAX;
@@ -118,7 +121,8 @@ bool has_all(const PortRecord& port, const char* step, const char* folder) {
     if (!number_of(port, file, &number, &named)) return false;
     return !any_name(port, [&](const std::string& name) {
         std::string one;
-        if (fill(name, has_stars(port), number, one)) return raw::access((std::string(folder) + "/" + one).c_str()) != 0;
+        if (fill(name, has_stars(port), number, one))
+            return raw::access((std::string(folder) + "/" + one).c_str()) != 0;
         bool found = false;
         each_entry(folder, [&](const char* entry) {
             Texts other;

@@ -1,4 +1,5 @@
-// Files of several names that are one step: of a port that lists x*.xdmf and x*.h5, x3.xdmf and x3.h5 are the step x3.xdmf.
+// Files of several names that are one step: of a port that lists x*.xdmf and x*.h5, x3.xdmf and x3.h5 are the step
+// x3.xdmf.
 #pragma once
 
 #include "base/patterns.hpp"
@@ -17,7 +18,8 @@ bool step_of_file(const PortRecord& port, const char* name, char (&step)[kNameMa
 // True if the folder has a file of each name of the step.
 bool has_all(const PortRecord& port, const char* step, const char* folder);
 
-// True if the task has such ports. `may_be_any`: true also where that is not known yet; may be asked while the process joins its run.
+// True if the task has such ports. `may_be_any`: true also where that is not known yet; may be asked while the process
+// joins its run.
 bool may_be_any();
 bool any();
 

@@ -14,7 +14,8 @@ namespace wilkins {
 
 namespace {
 
-// A name from the root on, without symbolic links in its folder, if that is there: names that are compared as a whole are spelled so.
+// A name from the root on, without symbolic links in its folder, if that is there: names that are compared as a whole
+// are spelled so.
 bool resolve_folder(char (&name)[kNameMax]) {
     FolderName folder;
     char real[PATH_MAX];
@@ -34,14 +35,15 @@ bool resolve_folder(char (&name)[kNameMax]) {
     return true;
 }
 
-// True if the pattern matches the name once that begins at the root, or once its folder is spelled as in the pattern. Then
-// `name` becomes what it matches. For names that it does not match as they are.
+// True if the pattern matches the name once that begins at the root, or once its folder is spelled as in the pattern.
+// Then `name` becomes what it matches. For names that it does not match as they are.
 bool matches_elsewhere(const OwnPattern& wanted, char (&name)[kNameMax]) {
     const char* const pattern = wanted.text;
     const bool absolute = pattern[0] == '/';
     const bool deep = wanted.components == kAllComponents;
     if (!glob_match(last_components(pattern, 1), last_components(name, 1))) return false;
-    const bool short_of = name[0] != '/' && (count_components(name) < wanted.components || strncmp(name, "../", 3) == 0);
+    const bool short_of =
+        name[0] != '/' && (count_components(name) < wanted.components || strncmp(name, "../", 3) == 0);
     char whole[kNameMax];
     if ((!absolute && !short_of && !deep) || !make_whole(name, whole) || (deep && !resolve_folder(whole))) return false;
     if (pattern_match(pattern, wanted.components, whole)) {
@@ -75,7 +77,8 @@ bool is_match(const PortRecord& port, char (&name)[kNameMax]) {
 void spell_for_readers(const Board& board, const PortRecord& outport, char (&name)[kNameMax]) {
     for (const PortRecord& inport : inports_of(board, outport)) {
         const OwnPattern wanted = {inport.pattern, static_cast<int>(inport.components)};
-        if (wanted.components == kAllComponents || !pattern_match(wanted.text, wanted.components, name)) matches_elsewhere(wanted, name);
+        if (wanted.components == kAllComponents || !pattern_match(wanted.text, wanted.components, name))
+            matches_elsewhere(wanted, name);
     }
 }
 

@@ -5,7 +5,8 @@
 
 namespace wilkins {
 
-// True if the port's pattern matches the name, once that is spelled as the pattern is. Then `name` becomes what it matches.
+// True if the port's pattern matches the name, once that is spelled as the pattern is. Then `name` becomes what it
+// matches.
 bool is_match(const PortRecord& port, char (&name)[kNameMax]);
 
 // Readers whose patterns say folders that the producer's name does not are to find them in it.

@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kLetters = 40;  // of names that are compared; longer ones are like none
 
-const char* const kSuffixes[] = {"h5", "hdf5", "hdf", "he5", "nc", "nc4", "cdf", "cgns", "silo", "mat", "exo", "h5md", "h5part", "h5ad"};
+const char* const kSuffixes[] = {"h5",   "hdf5", "hdf", "he5", "nc",   "nc4",    "cdf",
+                                 "cgns", "silo", "mat", "exo", "h5md", "h5part", "h5ad"};
 
 // The part behind the last dot; empty if there is none, or only one at the beginning.
 const char* suffix_of(const char* last) {

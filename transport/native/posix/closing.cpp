@@ -34,8 +34,8 @@ int OpenStep::finish_joined(int fd) {
     return 0;
 }
 
-// What has no room is the program's to handle, as on a disk, and its close tells it; of all else it can know nothing, and exit code 0 would say
-// that its readers have got the file.
+// What has no room is the program's to handle, as on a disk, and its close tells it; of all else it can know nothing,
+// and exit code 0 would say that its readers have got the file.
 void OpenStep::tell_lost(int error) const {
     const Process& p = process();
     if (error == ENOSPC || error == EDQUOT || error == EFBIG) return log_event(event::not_stored(match_.name, error));
@@ -114,7 +114,8 @@ bool OpenStep::is_shared(int fd) const {
 }
 
 StepFile* OpenStep::give_lead(const Match& match, int fd) {
-    if (!may_write() || !writable_ || strcmp(match_.name, match.name) != 0 || file_->handed || file_->references > 1) return nullptr;
+    if (!may_write() || !writable_ || strcmp(match_.name, match.name) != 0 || file_->handed || file_->references > 1)
+        return nullptr;
     StepFile* const lead = step_;
     struct stat st;
     std::lock_guard<std::mutex> lock(changing_);

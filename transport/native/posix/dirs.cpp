@@ -1,5 +1,5 @@
-// Directory listings that show what an open would find: steps that are there to be read, those that the task itself has written,
-// and no stale file of such a name.
+// Directory listings that show what an open would find: steps that are there to be read, those that the task itself has
+// written, and no stale file of such a name.
 #include "posix/dirs.hpp"
 
 #include <limits.h>
@@ -49,25 +49,30 @@ std::string normalised(const char* path) {
 
 // Where files of installed software and of the system lie, and hidden ones: no data that a program waits for.
 bool may_hold_data(const std::string& path) {
-    constexpr const char* kSystem[] = {"/usr", "/lib", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/run", "/var", "/bin", "/sbin", "/boot"};
+    constexpr const char* kSystem[] = {"/usr", "/lib", "/lib64", "/etc", "/opt",  "/proc", "/sys",
+                                       "/dev", "/run", "/var",   "/bin", "/sbin", "/boot"};
     for (const char* root : kSystem) {
         const size_t length = strlen(root);
-        if (path.compare(0, length, root) == 0 && (path.size() == length || path[length] == '/')) return path.compare(0, 9, "/dev/shm/") == 0;
+        if (path.compare(0, length, root) == 0 && (path.size() == length || path[length] == '/'))
+            return path.compare(0, 9, "/dev/shm/") == 0;
     }
     if (path.find("/site-packages") != std::string::npos || path.find("/lib/python") != std::string::npos) return false;
-    for (size_t at = 0; at < path.size(); at = path.find('/', at) == std::string::npos ? path.size() : path.find('/', at) + 1)
+    for (size_t at = 0; at < path.size();
+         at = path.find('/', at) == std::string::npos ? path.size() : path.find('/', at) + 1)
         if (path[at] == '.' && path.compare(at, 2, "..") != 0) return false;
     return true;
 }
 
-// What is to be shown of the folder, after what has to be waited for; nullptr if that is what the disk holds. All that can fail for
-// want of memory comes before a directory is opened.
+// What is to be shown of the folder, after what has to be waited for; nullptr if that is what the disk holds. All that
+// can fail for want of memory comes before a directory is opened.
 std::unique_ptr<Listing> prepare(const char* path, Folder folder, const void* caller) {
     if (!may_hold_steps(folder)) return nullptr;
     Listed listed(normalised(path), folder);
     Content content = content_of(listed);
     const bool leads = leads_to_steps(listed);
-    if (!leads && (content == Content::nothing || (content == Content::perhaps && !(may_hold_data(listed.path) && is_made_by_program(caller))))) return nullptr;
+    if (!leads && (content == Content::nothing ||
+                   (content == Content::perhaps && !(may_hold_data(listed.path) && is_made_by_program(caller)))))
+        return nullptr;
     const bool by_program = (leads || content != Content::files) && !is_import(caller);
     if (by_program) {
         await_listing(listed, content == Content::perhaps);
@@ -123,7 +128,8 @@ bool is_directory(const std::string& name, unsigned char type) {
     return type == DT_UNKNOWN || type == DT_LNK ? disk::is_directory(name.c_str()) : type == DT_DIR;
 }
 
-// True if an open would not lead to the disk's file, or that is shown as a step already. One that holds a step is shown with that one's number.
+// True if an open would not lead to the disk's file, or that is shown as a step already. One that holds a step is shown
+// with that one's number.
 bool is_covered(const Listing& listing, const Match& match, struct dirent& entry) {
     uint64_t stored_as;
     if (wilkins::is_covered(listing.listed, match, &stored_as)) return true;
@@ -133,8 +139,8 @@ bool is_covered(const Listing& listing, const Match& match, struct dirent& entry
     return std::any_of(listing.steps.begin(), listing.steps.end(), same);
 }
 
-// True if the program is not to see the disk's entry. A file that has the name of a port's is not what an open would lead to, and one of
-// ours that is being written is none of the program's business.
+// True if the program is not to see the disk's entry. A file that has the name of a port's is not what an open would
+// lead to, and one of ours that is being written is none of the program's business.
 bool is_hidden(DIR* directory, const Listing* listing, struct dirent& entry) {
     if (strncmp(entry.d_name, disk::kHidden, strlen(disk::kHidden)) == 0) return true;
     if (!could_match(entry.d_name)) return false;
@@ -144,15 +150,19 @@ bool is_hidden(DIR* directory, const Listing* listing, struct dirent& entry) {
     bool hidden = false;
     if (listing || name_of(dirfd(directory), path)) {
         const std::string folder = listing ? listing->listed.path : path;
-        const std::string name = folder.empty() ? entry.d_name : folder == "/" ? folder + entry.d_name : folder + "/" + entry.d_name;
+        const std::string name = folder.empty()  ? entry.d_name
+                                 : folder == "/" ? folder + entry.d_name
+                                                 : folder + "/" + entry.d_name;
         // In a folder without steps, a file may still be one that the task writes anew.
         const std::vector<ListedStep> none;
-        for (const ListedStep& step : listing ? listing->steps : none) hidden = hidden || ((step.is_folder || step.is_in_set) && step.name == entry.d_name);
+        for (const ListedStep& step : listing ? listing->steps : none)
+            hidden = hidden || ((step.is_folder || step.is_in_set) && step.name == entry.d_name);
         if (hidden || (listing && match_set(name.c_str(), &match, Purpose::ask))) {
             errno = saved;
             return hidden || covers_set(listing->listed, match, is_directory(name, entry.d_type));
         }
-        hidden = match_name(name.c_str(), &match) && (listing ? is_covered(*listing, match, entry) : match.inport < 0 && !on_disk(match)) &&
+        hidden = match_name(name.c_str(), &match) &&
+                 (listing ? is_covered(*listing, match, entry) : match.inport < 0 && !on_disk(match)) &&
                  !is_directory(name, entry.d_type);
     }
     errno = saved;
@@ -166,8 +176,8 @@ void fill(const ListedStep& step, struct dirent* entry) {
     memcpy(entry->d_name, step.name.c_str(), step.name.size() + 1);
 }
 
-// The result of scandir, in memory that its program frees; freed here if the program's own functions leave it by an exception,
-// or if there is no memory for it.
+// The result of scandir, in memory that its program frees; freed here if the program's own functions leave it by an
+// exception, or if there is no memory for it.
 class Scanned {
 public:
     Scanned() = default;
@@ -193,8 +203,11 @@ public:
         entries_[count_++] = copy;
     }
     int sort_and_give(int (*compare)(const struct dirent**, const struct dirent**), struct dirent*** list) {
-        if (compare && count_) qsort(entries_, count_, sizeof(*entries_), reinterpret_cast<int (*)(const void*, const void*)>(compare));
-        if (!entries_) entries_ = static_cast<struct dirent**>(malloc(sizeof(*entries_)));  // as the C library: a list, if an empty one
+        if (compare && count_)
+            qsort(entries_, count_, sizeof(*entries_), reinterpret_cast<int (*)(const void*, const void*)>(compare));
+        if (!entries_)
+            entries_ =
+                static_cast<struct dirent**>(malloc(sizeof(*entries_)));  // as the C library: a list, if an empty one
         if (!entries_) throw std::bad_alloc();
         *list = std::exchange(entries_, nullptr);
         return static_cast<int>(std::exchange(count_, 0));
@@ -215,7 +228,8 @@ struct Closing {
 using Filter = int (*)(const struct dirent*);
 using Compare = int (*)(const struct dirent**, const struct dirent**);
 
-// The C library's scandir does not come through readdir: this one does. Takes the directory. Returns the number of entries, or -1.
+// The C library's scandir does not come through readdir: this one does. Takes the directory. Returns the number of
+// entries, or -1.
 int scan(DIR* directory, struct dirent*** list, Filter filter, Compare compare) {
     if (!directory) return -1;
     const Closing closing{directory};
@@ -285,7 +299,8 @@ DIR* open_directory(int fd, const void* caller) {
     if (!in_run(caller) || !any_may_hold_steps()) return libc::fdopendir(fd);
     const int before = errno;
     std::unique_ptr<Listing> listing;
-    if (const Folder folder = identify(fd); !folder.none() && may_hold_steps(folder) && name_of(fd, path)) listing = prepare(path, folder, caller);
+    if (const Folder folder = identify(fd); !folder.none() && may_hold_steps(folder) && name_of(fd, path))
+        listing = prepare(path, folder, caller);
     errno = before;
     return enlist(libc::fdopendir(fd), std::move(listing));
 }
@@ -317,13 +332,16 @@ int close_directory(DIR* directory) {
 using namespace wilkins;
 using namespace wilkins::posix;
 
-WILKINS_INTERPOSE(DIR*, opendir, const char* path) { return open_directory(path, WILKINS_CALLER); } WILKINS_OR(nullptr)
+WILKINS_INTERPOSE(DIR*, opendir, const char* path) { return open_directory(path, WILKINS_CALLER); }
+WILKINS_OR(nullptr)
 
-WILKINS_INTERPOSE(DIR*, fdopendir, int fd) { return open_directory(fd, WILKINS_CALLER); } WILKINS_OR(nullptr)
+WILKINS_INTERPOSE(DIR*, fdopendir, int fd) { return open_directory(fd, WILKINS_CALLER); }
+WILKINS_OR(nullptr)
 
 WILKINS_INTERPOSE(struct dirent*, readdir, DIR* directory) {
     return in_run(WILKINS_CALLER) ? read_directory(directory) : libc::readdir(directory);
-} WILKINS_OR(nullptr)
+}
+WILKINS_OR(nullptr)
 WILKINS_ALIAS(readdir64, readdir);
 
 WILKINS_INTERPOSE(int, readdir_r, DIR* directory, struct dirent* entry, struct dirent** result) {
@@ -336,7 +354,8 @@ WILKINS_INTERPOSE(int, readdir_r, DIR* directory, struct dirent* entry, struct d
     if (found) memcpy(static_cast<void*>(entry), found, offsetof(struct dirent, d_name) + strlen(found->d_name) + 1);
     *result = found ? entry : nullptr;
     return error;
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 WILKINS_ALIAS(readdir64_r, readdir_r);
 
 WILKINS_INTERPOSE(void, rewinddir, DIR* directory) {
@@ -346,13 +365,15 @@ WILKINS_INTERPOSE(void, rewinddir, DIR* directory) {
         listing->next = 0;
         listing->steps = list_steps(listing->listed, false);
     }
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 // Places among the steps are negative numbers.
 WILKINS_INTERPOSE(long, telldir, DIR* directory) {
     const Listing* listing = find_listing(directory);
     return listing && listing->at_steps ? -1 - static_cast<long>(listing->next) : libc::telldir(directory);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(void, seekdir, DIR* directory, long place) {
     Listing* listing = find_listing(directory);
@@ -361,19 +382,22 @@ WILKINS_INTERPOSE(void, seekdir, DIR* directory, long place) {
         listing->next = place < 0 ? static_cast<size_t>(-1 - place) : 0;
     }
     if (!listing || place >= 0) libc::seekdir(directory, place);
-} WILKINS_OR()
+}
+WILKINS_OR()
 
-WILKINS_INTERPOSE(int, closedir, DIR* directory) { return close_directory(directory); } WILKINS_OR(-1)
+WILKINS_INTERPOSE(int, closedir, DIR* directory) { return close_directory(directory); }
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, scandir, const char* path, struct dirent*** list, int (*filter)(const struct dirent*),
                   int (*compare)(const struct dirent**, const struct dirent**)) {
     if (!in_run(WILKINS_CALLER)) return libc::scandir(path, list, filter, compare);
     return scan(open_directory(path, WILKINS_CALLER), list, filter, compare);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(scandir64, scandir);
 
-WILKINS_INTERPOSE(int, scandirat, int dirfd, const char* path, struct dirent*** list, int (*filter)(const struct dirent*),
-                  int (*compare)(const struct dirent**, const struct dirent**)) {
+WILKINS_INTERPOSE(int, scandirat, int dirfd, const char* path, struct dirent*** list,
+                  int (*filter)(const struct dirent*), int (*compare)(const struct dirent**, const struct dirent**)) {
     WILKINS_IN_SET(-1, read, dirfd, path);
     if (!in_run(WILKINS_CALLER)) return libc::scandirat(dirfd, path, list, filter, compare);
     const int fd = libc::openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
@@ -381,15 +405,18 @@ WILKINS_INTERPOSE(int, scandirat, int dirfd, const char* path, struct dirent*** 
     DIR* const directory = open_directory(fd, WILKINS_CALLER);
     if (!directory) libc::close(fd);
     return scan(directory, list, filter, compare);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(scandirat64, scandirat);
 
 WILKINS_INTERPOSE(int, glob, const char* pattern, int flags, int (*failed)(const char*, int), glob_t* found) {
-    if (!found || (flags & GLOB_ALTDIRFUNC) || !in_run(WILKINS_CALLER)) return libc::glob(pattern, flags, failed, found);
+    if (!found || (flags & GLOB_ALTDIRFUNC) || !in_run(WILKINS_CALLER))
+        return libc::glob(pattern, flags, failed, found);
     const Ours ours(found);
     const void* const before = std::exchange(globs_for, WILKINS_CALLER);
     const int result = libc::glob(pattern, flags | GLOB_ALTDIRFUNC, failed, found);
     globs_for = before;
     return result;
-} WILKINS_OR(GLOB_NOSPACE)
+}
+WILKINS_OR(GLOB_NOSPACE)
 WILKINS_ALIAS(glob64, glob);

@@ -1,4 +1,5 @@
-// Other programs take this process, or are started by it: the files that this one writes are left to them, and what it has closed.
+// Other programs take this process, or are started by it: the files that this one writes are left to them, and what it
+// has closed.
 #include <alloca.h>
 #include <unistd.h>
 
@@ -12,8 +13,8 @@
 namespace wilkins {
 namespace {
 
-// While another program is asked to take the process. Costs nothing unless this one has files open to write them, or has closed some that
-// rest.
+// While another program is asked to take the process. Costs nothing unless this one has files open to write them, or
+// has closed some that rest.
 class Leaving {
 public:
     Leaving() {
@@ -50,32 +51,38 @@ using namespace wilkins;
 WILKINS_INTERPOSE(int, execve, const char* path, char* const* words, char* const* variables) {
     const Leaving leaving;
     return libc::execve(path, words, variables);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execv, const char* path, char* const* words) {
     const Leaving leaving;
     return libc::execv(path, words);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execvp, const char* name, char* const* words) {
     const Leaving leaving;
     return libc::execvp(name, words);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execvpe, const char* name, char* const* words, char* const* variables) {
     const Leaving leaving;
     return libc::execvpe(name, words, variables);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fexecve, int fd, char* const* words, char* const* variables) {
     const Leaving leaving;
     return libc::fexecve(fd, words, variables);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execveat, int dirfd, const char* path, char* const* words, char* const* variables, int flags) {
     const Leaving leaving;
     return libc::execveat(dirfd, path, words, variables, flags);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 // The arguments of a call as an array, in the caller's own frame: it may share its memory with a parent (vfork).
 #define WILKINS_WORDS(words, first)                                                       \
@@ -91,14 +98,16 @@ WILKINS_INTERPOSE(int, execl, const char* path, const char* first, ...) {
     va_end(more);
     const Leaving leaving;
     return libc::execv(path, words);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execlp, const char* name, const char* first, ...) {
     WILKINS_WORDS(words, first);
     va_end(more);
     const Leaving leaving;
     return libc::execvp(name, words);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execle, const char* path, const char* first, ...) {
     WILKINS_WORDS(words, first);
@@ -106,27 +115,32 @@ WILKINS_INTERPOSE(int, execle, const char* path, const char* first, ...) {
     va_end(more);
     const Leaving leaving;
     return libc::execve(path, words, variables);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
-// Calls that start another process without a fork that could be watched (posix/spawn.cpp has another). It may get any descriptor.
+// Calls that start another process without a fork that could be watched (posix/spawn.cpp has another). It may get any
+// descriptor.
 
 WILKINS_INTERPOSE(int, system, const char* command) {
     posix::hand_all_to_child();
     const int status = libc::system(command);
     left_open::settle_own();
     return status;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(FILE*, popen, const char* command, const char* mode) {
     posix::hand_all_to_child();
     return libc::popen(command, mode);
-} WILKINS_OR(nullptr)
+}
+WILKINS_OR(nullptr)
 
 // The address of the C library's own vfork, to which ours goes on: it must return into the caller's frame, twice.
 extern "C" __attribute__((visibility("hidden"), used)) void* wilkins_before_vfork() try {
     posix::hand_all_to_child();
     return reinterpret_cast<void*>(libc::vfork.get());
-} WILKINS_OR(reinterpret_cast<void*>(libc::vfork.get()))
+}
+WILKINS_OR(reinterpret_cast<void*>(libc::vfork.get()))
 
 #if defined(__x86_64__)
 __asm__(R"(

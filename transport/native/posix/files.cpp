@@ -14,7 +14,6 @@
 
 #include <new>
 
-
 namespace wilkins::posix {
 
 namespace {
@@ -50,7 +49,9 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
     }
     const bool anew = (flags & (O_EXCL | O_TRUNC)) != 0;
     if ((writes || match.outport >= 0) && (flags & O_CREAT) && (anew || (match.outport >= 0 && !there))) {
-        plan->intent = flags & O_EXCL ? Intent::create_exclusive : flags & O_TRUNC ? Intent::create : Intent::create_missing;
+        plan->intent = flags & O_EXCL    ? Intent::create_exclusive
+                       : flags & O_TRUNC ? Intent::create
+                                         : Intent::create_missing;
         return 0;
     }
     if (match.outport >= 0 && (writes || match.inport < 0)) {
@@ -71,7 +72,8 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
     return 0;
 }
 
-// The kernel's file with the bytes of a step that something else is writing: to be read, for now. -1: the arena has them.
+// The kernel's file with the bytes of a step that something else is writing: to be read, for now. -1: the arena has
+// them.
 int open_file_of_others(const StepFile* step, int flags, KernelFile** file) {
     const Process& p = process();
     if (!step->state->joined) return -1;
@@ -94,8 +96,8 @@ int open_file_of_others(const StepFile* step, int flags, KernelFile** file) {
     return fd;
 }
 
-// The descriptor of a step that is to be written: of a new file, or of the one behind another descriptor of the same step. `is_new`:
-// the step holds nothing yet.
+// The descriptor of a step that is to be written: of a new file, or of the one behind another descriptor of the same
+// step. `is_new`: the step holds nothing yet.
 int open_kernel_file(const StepFile* step, bool is_new, int flags, KernelFile** file) {
     std::lock_guard<std::mutex> lock(leaving);
     for (int other = 0; entries > 0 && step->state->role != Role::draft && other <= highest; ++other) {
@@ -122,7 +124,10 @@ int open_kernel_file(const StepFile* step, bool is_new, int flags, KernelFile** 
 
 }  // namespace
 
-DatasetRead::DatasetRead(int64_t of, const void* by, Open with) : dataset(of), caller(by), open(with), before_(under_way) { under_way = this; }
+DatasetRead::DatasetRead(int64_t of, const void* by, Open with)
+    : dataset(of), caller(by), open(with), before_(under_way) {
+    under_way = this;
+}
 
 DatasetRead::~DatasetRead() { under_way = before_; }
 
@@ -144,8 +149,10 @@ int open_match(const Match& match, int flags, Opener by) {
     if (anew && !file) finish_made_anew(match);
     if (!file && !error) error = plan_open(match, flags, by == Opener::stream, &plan);
     if (!file && !error) {
-        const bool reads = match.inport >= 0 && (plan.intent == Intent::read || plan.pending == OpenStep::Pending::read || match.outport < 0) &&
-                           plan.intent != Intent::update;
+        const bool reads =
+            match.inport >= 0 &&
+            (plan.intent == Intent::read || plan.pending == OpenStep::Pending::read || match.outport < 0) &&
+            plan.intent != Intent::update;
         const DatasetRead* const part = reads ? DatasetRead::now() : nullptr;
         if (part) plan.pending = OpenStep::Pending::nothing;
         file = part                          ? part->open(*part, match, &error)
@@ -167,7 +174,8 @@ int open_match(const Match& match, int flags, Opener by) {
     int fd = -1;
     KernelFile* kernel_file = nullptr;
     const bool joins = !error && file->state->joined;
-    const bool is_new = !error && !joins && plan.pending != OpenStep::Pending::update && file->state->role != Role::draft && file->eof() == 0;
+    const bool is_new = !error && !joins && plan.pending != OpenStep::Pending::update &&
+                        file->state->role != Role::draft && file->eof() == 0;
     if (!error && writable) fd = open_kernel_file(file, is_new, flags, &kernel_file);
     else if (!error && joins) fd = open_file_of_others(file, flags, &kernel_file);
     if (!error && !writable && fd < 0) fd = open_view(file, O_RDONLY | (flags & O_CLOEXEC));
@@ -180,7 +188,8 @@ int open_match(const Match& match, int flags, Opener by) {
         step->set_pending(plan.pending);
         if (!enter(fd, step)) error = EMFILE;
         else if (is_new && writable) step->note_holder(fd);
-        if (file->state->role == Role::lead && file->state->slot >= 0) process().board.slot(file->state->slot).opening.store(0);
+        if (file->state->role == Role::lead && file->state->slot >= 0)
+            process().board.slot(file->state->slot).opening.store(0);
     }
     if (error) {
         if (!step && kernel_file && --kernel_file->references == 0) delete kernel_file;

@@ -1,11 +1,12 @@
 // Descriptors that lead to steps: which they are, and what reading, writing and closing them means.
 //
-// A descriptor opened for reading is a real one of the arena's file: whatever reads it natively (streams, mmap, a child)
-// sees the step. A descriptor opened for writing is a real one of a file in memory that has no name, in which the kernel's own reads and
-// writes are right: what it holds at the last close is the step. From the first write of a page or more that comes by our wrappers, or after
-// some smaller ones, it is emptied, and reads and writes are copies to and from the arena, as fast as a memory copy. It gets all back, for
-// good, when the program turns to a call that goes past the wrappers (streams, mappings, vectors, other processes); or when it is found not to
-// be empty, because something unseen has written to it. Whether it is empty is asked before each read, before a write only after every
+// A descriptor opened for reading is a real one of the arena's file: whatever reads it natively (streams, mmap, a
+// child) sees the step. A descriptor opened for writing is a real one of a file in memory that has no name, in which
+// the kernel's own reads and writes are right: what it holds at the last close is the step. From the first write of a
+// page or more that comes by our wrappers, or after some smaller ones, it is emptied, and reads and writes are copies
+// to and from the arena, as fast as a memory copy. It gets all back, for good, when the program turns to a call that
+// goes past the wrappers (streams, mappings, vectors, other processes); or when it is found not to be empty, because
+// something unseen has written to it. Whether it is empty is asked before each read, before a write only after every
 // megabyte, and at the close.
 #pragma once
 
@@ -27,9 +28,9 @@ struct KernelFile {
     std::atomic<bool> takes_all{false};  // it holds the step's bytes, not the arena
     std::atomic<bool> handed{false};     // for good: others may write it, too
     std::atomic<uint64_t> trickled{0};   // bytes written by our calls, a few at a time
-    bool joint = false;   // it is that of a file which others write (see steps/joined.hpp): this description
+    bool joint = false;  // it is that of a file which others write (see steps/joined.hpp): this description
     std::atomic<bool> others{false};  // only reads it, so far
-    bool named = false;   // others that join find it
+    bool named = false;               // others that join find it
     uint64_t inode = 0;
     RecentWrites recent;  // copies made to the arena
     std::mutex changing;
@@ -51,8 +52,8 @@ public:
     uint64_t size();
     void describe(struct stat* st);
 
-    // True if the kernel does all the work on this description; `fd`: one of its descriptors. Finds out what has reached the step past
-    // our calls, and keeps it.
+    // True if the kernel does all the work on this description; `fd`: one of its descriptors. Finds out what has
+    // reached the step past our calls, and keeps it.
     bool native(int fd);
     // The same of a write, for which what has reached the step otherwise may be found out later.
     bool writes_natively(int fd);
@@ -63,19 +64,21 @@ public:
     // The program has renamed the file, perhaps.
     void follow_name(const Match& from, const Match& to);
 
-    // So many bytes are about to be written by our calls: if it is a page or more, or there have been some, these do the work from now
-    // on, unless it was handed over.
+    // So many bytes are about to be written by our calls: if it is a page or more, or there have been some, these do
+    // the work from now on, unless it was handed over.
     void speed_up(int fd, size_t count);
-    // The program is about to write: where something else of the task writes the file, too, both write the same bytes. Returns 0, or -1 and errno.
+    // The program is about to write: where something else of the task writes the file, too, both write the same bytes.
+    // Returns 0, or -1 and errno.
     int begin_to_write(int fd);
     // From now on the kernel does the work; `fd` is any of the description's descriptors. Returns 0, or -1 and errno.
     int hand_over(int fd);
     // A process is about to be started that gets the descriptor.
     void hand_to_child(int fd);
-    // The lead's handle on the file of this name, if that was only made by this description, which has another handle then.
+    // The lead's handle on the file of this name, if that was only made by this description, which has another handle
+    // then.
     StepFile* give_lead(const Match& match, int fd);
-    // The program closes the last descriptor `fd`, which leads elsewhere from then on: what the kernel holds is stored, the step
-    // is closed, or left to those who still have it open. Returns 0 or an errno.
+    // The program closes the last descriptor `fd`, which leads elsewhere from then on: what the kernel holds is stored,
+    // the step is closed, or left to those who still have it open. Returns 0 or an errno.
     int finish(int fd);
 
     // True of a file of the disk, with which the layer has nothing more to do.
@@ -91,7 +94,8 @@ public:
     // The program has done more than look: the step counts as read. Reading a mapping does, always.
     void settle();
 
-    // Nobody will see it read, because it is empty, or a stream: it counts as read now, unless that may be a library's look.
+    // Nobody will see it read, because it is empty, or a stream: it counts as read now, unless that may be a library's
+    // look.
     void settle_unless_looked_at();
 
     bool mine() const;
@@ -104,7 +108,8 @@ public:
     bool takes_all() const { return file_->takes_all; }
     bool waits() const { return pending_ == Pending::update; }
     bool may_write() const { return file_ && !file_->joint; }
-    // The kernel's file holds the bytes of the file that is being written, or does so no longer: others that join read them there.
+    // The kernel's file holds the bytes of the file that is being written, or does so no longer: others that join read
+    // them there.
     void note_holder(int fd);
     // A C stream writes by it, whose calls are not seen. Returns 0, or -1 and errno.
     int hand_to_stream(int fd);
@@ -169,8 +174,9 @@ private:
     uint32_t reads_ = 0;
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
-    std::atomic<int64_t> closes_{-1};  // of the file, when the kernel got a copy of it for a process that may change that
-    bool left_ = false;   // to the program that is about to take the process
+    std::atomic<int64_t> closes_{
+        -1};               // of the file, when the kernel got a copy of it for a process that may change that
+    bool left_ = false;    // to the program that is about to take the process
     bool forked_ = false;  // a fork has got the descriptor
     std::atomic<bool> ordinary_{false};  // it is a file of the disk, with which the layer has nothing more to do
     std::mutex changing_;
@@ -187,7 +193,8 @@ int resize_open(int fd, off_t size);
 // The description behind a descriptor; nullptr if it leads to no step, or belongs to the process that forked this one.
 OpenStep* find(int fd);
 
-// A forked process writes by a descriptor: says in the log, once for each, if the step was published without that (see steps/holders.hpp).
+// A forked process writes by a descriptor: says in the log, once for each, if the step was published without that (see
+// steps/holders.hpp).
 void note_late(int fd);
 
 // fstat of a step of this name that this process has open (for writing, if `written`); false if it has none.
@@ -196,8 +203,8 @@ bool describe_open(const Match& match, bool written, struct stat* st);
 // Opens a matching name as open() would; `stream` if a FILE will read it. Returns a descriptor, or -1 and errno.
 int open_match(const Match& match, int flags, Opener by);
 
-// The program begins the file of this name anew, which one of its descriptors has made without writing to it: the step that it is to write. That
-// descriptor counts only once it writes. nullptr: there is none.
+// The program begins the file of this name anew, which one of its descriptors has made without writing to it: the step
+// that it is to write. That descriptor counts only once it writes. nullptr: there is none.
 StepFile* take_lead(const Match& match);
 
 // The program has given a file that it may be writing another name.
@@ -206,7 +213,8 @@ void follow_name(const Match& from, const Match& to);
 // A process is about to be started: the kernel does the work on all that is written, for it may get the descriptors.
 void hand_all_to_child();
 
-// The kernel does the work on the descriptor from now on, for a call that moves bytes past our wrappers. Returns 0, or -1 and errno.
+// The kernel does the work on the descriptor from now on, for a call that moves bytes past our wrappers. Returns 0, or
+// -1 and errno.
 int hand_over(int fd);
 
 // Another program takes this process, and with it the descriptors of what is written; or could not take it.
@@ -254,8 +262,8 @@ int step_descriptor(const char* path);
 // Makes `copy`, just duplicated from `fd` or opened by its path below /proc, lead where `fd` leads.
 void adopt_duplicate(int fd, int copy);
 
-// To be called before the descriptor is closed or replaced: takes it out of the table and, if it is the description's last,
-// closes the step. Returns 0 or an errno.
+// To be called before the descriptor is closed or replaced: takes it out of the table and, if it is the description's
+// last, closes the step. Returns 0 or an errno.
 int forget(int fd);
 // The same for all descriptors from `first` to `last`.
 void forget_range(unsigned first, unsigned last);

@@ -41,7 +41,8 @@ void OpenStep::hand_to_child(int fd) {
     const bool joins = state->joined && is_writing(process().board.slot(state->slot), state->identity);
     if (file_->joint && pending_ == Pending::update && !joins) return;  // of a file that is whole since
     int error = 0;
-    if (pending_ != Pending::update || joins || match_.outport < 0) {  // a file that a reader has not changed is gone again at its close
+    if (pending_ != Pending::update || joins ||
+        match_.outport < 0) {  // a file that a reader has not changed is gone again at its close
         error = hand_over(fd) == 0 ? 0 : errno;
     } else if (!native(fd)) {
         // That others may write to it makes a file no new step yet. The kernel's time of the last write will tell.

@@ -43,7 +43,9 @@ void InSet::find(int dirfd, const char*& path, sets::Use use) {
 
 bool move_into_set(const char* from, const char* to, const void* caller, int* result) {
     Match match;
-    if (!sets::may_be_any() || !in_run(caller) || !sets::any() || !match_set(to, &match, Purpose::put) || match.outport < 0 || identify(from).none()) return false;
+    if (!sets::may_be_any() || !in_run(caller) || !sets::any() || !match_set(to, &match, Purpose::put) ||
+        match.outport < 0 || identify(from).none())
+        return false;
     if (!disk::is_directory(from)) return false;
     const char* path = to;
     const InSet set(path, sets::Use::make, caller);
@@ -52,7 +54,8 @@ bool move_into_set(const char* from, const char* to, const void* caller, int* re
         return true;
     }
     std::error_code error;
-    std::filesystem::copy(from, path, std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks, error);
+    std::filesystem::copy(
+        from, path, std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks, error);
     if (!error) std::filesystem::remove_all(from, error);
     *result = succeed_or(error.value());
     return true;
@@ -64,13 +67,15 @@ int copy_across(int from_dir, const char* from, int to_dir, const char* to) {
     struct stat st;
     int target = -1;
     if (raw::fstat(source, &st) == 0 && S_ISREG(st.st_mode))
-        target = static_cast<int>(syscall(SYS_openat, to_dir, to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, st.st_mode & 0777));
+        target = static_cast<int>(
+            syscall(SYS_openat, to_dir, to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, st.st_mode & 0777));
     else errno = EXDEV;
     bool whole = target >= 0;
     static char buffer[1 << 16];
     static std::mutex mutex;
     std::lock_guard<std::mutex> guard(mutex);
-    for (ssize_t got = 0; whole && (got = raw::read(source, buffer, sizeof(buffer))) != 0;) whole = got > 0 && raw::write(target, buffer, static_cast<size_t>(got)) == got;
+    for (ssize_t got = 0; whole && (got = raw::read(source, buffer, sizeof(buffer))) != 0;)
+        whole = got > 0 && raw::write(target, buffer, static_cast<size_t>(got)) == got;
     const int saved = errno;
     if (target >= 0) raw::close(target);
     raw::close(source);

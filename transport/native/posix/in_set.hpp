@@ -1,4 +1,5 @@
-// A path of a call that leads into a step of a folder or of several files: the call goes on with the real one (see store/sets.hpp).
+// A path of a call that leads into a step of a folder or of several files: the call goes on with the real one (see
+// store/sets.hpp).
 #pragma once
 
 #include "posix/names.hpp"
@@ -6,7 +7,8 @@
 
 namespace wilkins::posix {
 
-// While it lives, `path` is the real one, if it leads into such a step. Of tasks without such ports it costs a comparison.
+// While it lives, `path` is the real one, if it leads into such a step. Of tasks without such ports it costs a
+// comparison.
 class InSet {
 public:
     InSet(const char*& path, sets::Use use, const void* caller) : InSet(AT_FDCWD, path, use, caller) {}
@@ -30,11 +32,12 @@ private:
     sets::Place place_;
 };
 
-// rename of a folder of the disk to a name that is a step's then: it is begun, and the folder moves there. False: the names are none such;
-// *result is else what the call answers.
+// rename of a folder of the disk to a name that is a step's then: it is begun, and the folder moves there. False: the
+// names are none such; *result is else what the call answers.
 bool move_into_set(const char* from, const char* to, const void* caller, int* result);
 
-// A call has failed with EXDEV since one of these paths leads into a step in memory: the file's bytes are copied instead. Returns 0 or -1.
+// A call has failed with EXDEV since one of these paths leads into a step in memory: the file's bytes are copied
+// instead. Returns 0 or -1.
 int copy_across(int from_dir, const char* from, int to_dir, const char* to);
 
 // What an open with these flags does.
@@ -42,7 +45,8 @@ sets::Use use_of(int flags);
 
 }  // namespace wilkins::posix
 
-// In a function of the C library, before all else: `path` may lead into such a folder. `failed`: what the function answers with errno.
-#define WILKINS_IN_SET(failed_result, use, ...)                                              \
-    const InSet in_set(__VA_ARGS__, sets::Use::use, WILKINS_CALLER);                         \
+// In a function of the C library, before all else: `path` may lead into such a folder. `failed`: what the function
+// answers with errno.
+#define WILKINS_IN_SET(failed_result, use, ...)                      \
+    const InSet in_set(__VA_ARGS__, sets::Use::use, WILKINS_CALLER); \
     if (in_set.failed()) return failed_result

@@ -74,8 +74,7 @@ int publish_link(const char* target, const Match& link, int dirfd, const char* p
     if (matches(NameAt(dirfd, file, caller), &source, caller, Purpose::read) && !on_disk(source))
         return succeed_or(publish_step(source, link, Intent::create_exclusive));
     const bool is_there = libc::fstatat(dirfd, file, &st, 0) == 0;
-    if (!is_there)
-        log_event(event::links_to_nothing(link.name, target));
+    if (!is_there) log_event(event::links_to_nothing(link.name, target));
     if (!is_there || !S_ISREG(st.st_mode)) return call();
     if (const int error = publish_file(dirfd, file, link, Intent::create_exclusive)) return succeed_or(error);
     // On disk it is what the program makes it. (The step's own file has a hidden name.)
@@ -86,7 +85,8 @@ template <class Call>
 int symlink_names(const char* target, int dirfd, const char* path, const void* caller, Call call) {
     Match match;
     const NameAt whole(dirfd, path, caller);
-    if (matches(whole, &match, caller, Purpose::put) && match.outport >= 0) return publish_link(target, match, dirfd, path, caller, call);
+    if (matches(whole, &match, caller, Purpose::put) && match.outport >= 0)
+        return publish_link(target, match, dirfd, path, caller, call);
     const int result = call();
     if (result != 0 || !in_run(caller)) return result;
     note_made(whole);
@@ -95,7 +95,8 @@ int symlink_names(const char* target, int dirfd, const char* path, const void* c
     return 0;
 }
 
-// The program's own name of what is in a folder that is a step. Takes what realpath has said of it, for `out` or in memory of its own.
+// The program's own name of what is in a folder that is a step. Takes what realpath has said of it, for `out` or in
+// memory of its own.
 char* name_in_set(char* real, char* out) {
     Path name;
     if (!real || !sets::name_of_real(real, name)) return real;
@@ -104,12 +105,15 @@ char* name_in_set(char* real, char* out) {
     return strdup(name);
 }
 
-// The whole name of a step, without links in it, as realpath says it of a file: in `out`, or in memory of its own. nullptr: there is none.
+// The whole name of a step, without links in it, as realpath says it of a file: in `out`, or in memory of its own.
+// nullptr: there is none.
 char* real_name(const char* path, char* out, const void* caller) {
     Match match;
     struct stat st;
     const int saved = errno;
-    if (!matches(path, &match, caller, Purpose::look) && !leads_to_step({AT_FDCWD, path, true, Purpose::look, caller}, &match)) return nullptr;
+    if (!matches(path, &match, caller, Purpose::look) &&
+        !leads_to_step({AT_FDCWD, path, true, Purpose::look, caller}, &match))
+        return nullptr;
     if (stat_for_program(match.name, &st, true) != 0) return nullptr;
     const char* const file = last_components(match.name, 1);
     Path folder = ".", real;
@@ -172,27 +176,36 @@ WILKINS_INTERPOSE(int, link, const char* from, const char* to) {
     const InSet from_set(from, sets::Use::read, WILKINS_CALLER), to_set(to, sets::Use::create, WILKINS_CALLER);
     if (from_set.failed() || to_set.failed()) return -1;
     const libc::KeptErrno kept;
-    return kept(link_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [&] { return linked(libc::link(from, to), to_set, AT_FDCWD, from, AT_FDCWD, to); }));
-} WILKINS_OR(-1)
+    return kept(link_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER,
+                           [&] { return linked(libc::link(from, to), to_set, AT_FDCWD, from, AT_FDCWD, to); }));
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, linkat, int from_dir, const char* from, int to_dir, const char* to, int flags) {
-    const InSet from_set(from_dir, from, sets::Use::read, WILKINS_CALLER), to_set(to_dir, to, sets::Use::create, WILKINS_CALLER);
+    const InSet from_set(from_dir, from, sets::Use::read, WILKINS_CALLER),
+        to_set(to_dir, to, sets::Use::create, WILKINS_CALLER);
     if (from_set.failed() || to_set.failed()) return -1;
     const libc::KeptErrno kept;
-    return kept(link_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [&] { return linked(libc::linkat(from_dir, from, to_dir, to, flags), to_set, from_dir, from, to_dir, to); }));
-} WILKINS_OR(-1)
+    return kept(link_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [&] {
+        return linked(libc::linkat(from_dir, from, to_dir, to, flags), to_set, from_dir, from, to_dir, to);
+    }));
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, symlink, const char* target, const char* path) {
     WILKINS_IN_SET(-1, create, path);
     const libc::KeptErrno kept;
     return kept(symlink_names(target, AT_FDCWD, path, WILKINS_CALLER, [=] { return libc::symlink(target, path); }));
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, symlinkat, const char* target, int dirfd, const char* path) {
     WILKINS_IN_SET(-1, create, dirfd, path);
     const libc::KeptErrno kept;
-    return kept(symlink_names(target, dirfd, path, WILKINS_CALLER, [=] { return libc::symlinkat(target, dirfd, path); }));
-} WILKINS_OR(-1)
+    return kept(
+        symlink_names(target, dirfd, path, WILKINS_CALLER, [=] { return libc::symlinkat(target, dirfd, path); }));
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(char*, realpath, const char* path, char* out) {
     WILKINS_IN_SET(nullptr, look, path);
@@ -200,7 +213,8 @@ WILKINS_INTERPOSE(char*, realpath, const char* path, char* out) {
     char* const name = libc::realpath(path, out);
     if (in_set.inside()) return name_in_set(name, out);
     return name || !path || errno != ENOENT ? name : kept(real_name(path, out, WILKINS_CALLER));
-} WILKINS_OR(nullptr)
+}
+WILKINS_OR(nullptr)
 
 // What programs compiled with _FORTIFY_SOURCE call where the size of `out` is known, which is PATH_MAX at least.
 WILKINS_INTERPOSE(char*, __realpath_chk, const char* path, char* out, size_t) {
@@ -209,14 +223,17 @@ WILKINS_INTERPOSE(char*, __realpath_chk, const char* path, char* out, size_t) {
     char* const name = libc::realpath(path, out);
     if (in_set.inside()) return name_in_set(name, out);
     return name || !path || errno != ENOENT ? name : kept(real_name(path, out, WILKINS_CALLER));
-} WILKINS_OR(nullptr)
+}
+WILKINS_OR(nullptr)
 
 WILKINS_INTERPOSE(ssize_t, readlink, const char* path, char* out, size_t size) {
     WILKINS_IN_SET(-1, look, path);
     return libc::readlink(path, out, size);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, readlinkat, int dirfd, const char* path, char* out, size_t size) {
     WILKINS_IN_SET(-1, look, dirfd, path);
     return libc::readlinkat(dirfd, path, out, size);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)

@@ -33,8 +33,8 @@ private:
     bool before_;
 };
 
-// The answer of the program's own `call`, or of `on_step` for a link that leads to a step, also where a file lies there: with `mode: both` or `file`,
-// or left by an earlier run.
+// The answer of the program's own `call`, or of `on_step` for a link that leads to a step, also where a file lies
+// there: with `mode: both` or `file`, or left by an earlier run.
 template <class Call, class OnStep>
 auto follow_links(const Linked& name, Call call, OnStep on_step) -> decltype(call()) {
     Match match;

@@ -12,7 +12,7 @@ namespace wilkins::posix {
 namespace {
 
 struct Tables {
-    const ElfW(Sym)* symbols = nullptr;
+    const ElfW(Sym) * symbols = nullptr;
     const char* strings = nullptr;
     const uint32_t* gnu_hash = nullptr;
 };
@@ -49,8 +49,9 @@ bool defines(const Tables& tables, const char* name) {
     if (index < first) return false;
     for (;; ++index) {
         const uint32_t entry = chain[index - first];
-        const ElfW(Sym)& symbol = tables.symbols[index];
-        if ((entry | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && strcmp(tables.strings + symbol.st_name, name) == 0)
+        const ElfW(Sym) & symbol = tables.symbols[index];
+        if ((entry | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF &&
+            strcmp(tables.strings + symbol.st_name, name) == 0)
             return true;
         if (entry & 1) return false;
     }

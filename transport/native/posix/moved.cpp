@@ -38,7 +38,9 @@ bool produces(const Process& p) {
 }  // namespace
 
 void note_opened(int fd, int flags) {
-    if (fd < 0 || fd >= kDescriptors || (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL) || (flags & O_ACCMODE) == O_RDONLY) return;
+    if (fd < 0 || fd >= kDescriptors || (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL) ||
+        (flags & O_ACCMODE) == O_RDONLY)
+        return;
     const Process& p = process();
     if (!p.context.active || !produces(p)) return;
     any_watched.store(true, std::memory_order_relaxed);

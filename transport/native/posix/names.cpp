@@ -124,17 +124,21 @@ int stat_name(const Linked& name, struct stat* st, Call call) {
     const int open = name.follows ? step_descriptor(name.path) : -1;
     if (open >= 0) return fstat_any(open, st);
     if (is_looked_at(NameAt(name.dirfd, name.path, name.caller), &match, name.caller)) return look_at(match, st);
-    return follow_links(name, [&] { return look_on_disk(name, call); }, [=](const Match& step) { return look_at(step, st); });
+    return follow_links(
+        name, [&] { return look_on_disk(name, call); }, [=](const Match& step) { return look_at(step, st); });
 }
 
 template <class Call>
 int access_name(const Linked& name, int mode, Call call) {
     Match match;
     if (is_looked_at(NameAt(name.dirfd, name.path, name.caller), &match, name.caller)) return access_match(match, mode);
-    return follow_links(name, [&] { return look_on_disk(name, call); }, [=](const Match& step) { return access_match(step, mode); });
+    return follow_links(
+        name, [&] { return look_on_disk(name, call); }, [=](const Match& step) { return access_match(step, mode); });
 }
 
-Linked looked_at(int dirfd, const char* path, bool follows, const void* caller) { return {dirfd, path, follows, Purpose::look, caller}; }
+Linked looked_at(int dirfd, const char* path, bool follows, const void* caller) {
+    return {dirfd, path, follows, Purpose::look, caller};
+}
 
 // A directory stays one, whatever a port says of its name. It hides no steps that the task reads.
 bool is_directory(const char* name, const Match& match, bool reads) {
@@ -231,7 +235,9 @@ int stat_match(const Match& match, struct stat* st) {
     return 0;
 }
 
-bool comes_later(const char* path, const void* caller) { return path && errno == ENOENT && in_run(caller) && await_folder(path); }
+bool comes_later(const char* path, const void* caller) {
+    return path && errno == ENOENT && in_run(caller) && await_folder(path);
+}
 
 int look_at(const Match& match, struct stat* st) {
     if (match.inport < 0 || match.outport >= 0) return stat_match(match, st);
@@ -246,14 +252,16 @@ int look_at(const Match& match, struct stat* st) {
 int stat_for_program(const char* path, struct stat* st, bool follow) {
     const InSet in_set(path, sets::Use::look, nullptr);
     if (in_set.failed()) return -1;
-    return stat_name(looked_at(AT_FDCWD, path, follow, nullptr), st, [=] { return follow ? libc::stat(path, st) : libc::lstat(path, st); });
+    return stat_name(looked_at(AT_FDCWD, path, follow, nullptr), st,
+                     [=] { return follow ? libc::stat(path, st) : libc::lstat(path, st); });
 }
 
 int stat_at(int dirfd, const char* path, struct stat* st, int flags, const void* caller) {
     const InSet in_set(dirfd, path, sets::Use::look, caller);
     if (in_set.failed()) return -1;
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
-    return stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), caller), st, [=] { return libc::fstatat(dirfd, path, st, flags); });
+    return stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), caller), st,
+                     [=] { return libc::fstatat(dirfd, path, st, flags); });
 }
 
 int statx_at(int dirfd, const char* path, int flags, unsigned mask, struct statx* stx, const void* caller) {
@@ -293,38 +301,47 @@ using namespace wilkins::posix;
 WILKINS_INTERPOSE(int, stat, const char* path, struct stat* st) {
     WILKINS_IN_SET(-1, look, path);
     return stat_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), st, [=] { return libc::stat(path, st); });
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(stat64, stat);
 
 WILKINS_INTERPOSE(int, lstat, const char* path, struct stat* st) {
     WILKINS_IN_SET(-1, look, path);
     return stat_name(looked_at(AT_FDCWD, path, false, WILKINS_CALLER), st, [=] { return libc::lstat(path, st); });
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(lstat64, lstat);
 
-WILKINS_INTERPOSE(int, fstat, int fd, struct stat* st) { return fstat_any(fd, st); } WILKINS_OR(-1)
+WILKINS_INTERPOSE(int, fstat, int fd, struct stat* st) { return fstat_any(fd, st); }
+WILKINS_OR(-1)
 WILKINS_ALIAS(fstat64, fstat);
 
 WILKINS_INTERPOSE(int, fstatat, int dirfd, const char* path, struct stat* st, int flags) {
     return stat_at(dirfd, path, st, flags, WILKINS_CALLER);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(fstatat64, fstatat);
 
 WILKINS_INTERPOSE(int, __xstat, int version, const char* path, struct stat* st) {
     WILKINS_IN_SET(-1, look, path);
-    return stat_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), st, [=] { return libc::__xstat(version, path, st); });
-} WILKINS_OR(-1)
+    return stat_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), st,
+                     [=] { return libc::__xstat(version, path, st); });
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(__xstat64, __xstat);
 
 WILKINS_INTERPOSE(int, __lxstat, int version, const char* path, struct stat* st) {
     WILKINS_IN_SET(-1, look, path);
-    return stat_name(looked_at(AT_FDCWD, path, false, WILKINS_CALLER), st, [=] { return libc::__lxstat(version, path, st); });
-} WILKINS_OR(-1)
+    return stat_name(looked_at(AT_FDCWD, path, false, WILKINS_CALLER), st,
+                     [=] { return libc::__lxstat(version, path, st); });
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(__lxstat64, __lxstat);
 
 WILKINS_INTERPOSE(int, __fxstat, int version, int fd, struct stat* st) {
     return find(fd) ? fstat_any(fd, st) : libc::__fxstat(version, fd, st);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(__fxstat64, __fxstat);
 
 WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, struct stat* st, int flags) {
@@ -332,47 +349,60 @@ WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, str
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
     return stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), WILKINS_CALLER), st,
                      [=] { return libc::__fxstatat(version, dirfd, path, st, flags); });
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(__fxstatat64, __fxstatat);
 
 WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned mask, struct statx* stx) {
     return statx_at(dirfd, path, flags, mask, stx, WILKINS_CALLER);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, access, const char* path, int mode) {
     WILKINS_IN_SET(-1, look, path);
     return access_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), mode, [=] { return libc::access(path, mode); });
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
     WILKINS_IN_SET(-1, look, path);
-    return access_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), mode, [=] { return libc::eaccess(path, mode); });
-} WILKINS_OR(-1)
+    return access_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), mode,
+                       [=] { return libc::eaccess(path, mode); });
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(euidaccess, eaccess);
 
 WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int flags) {
     return access_at(dirfd, path, mode, flags, WILKINS_CALLER);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlink, const char* path) {
     WILKINS_IN_SET(-1, remove, path);
     Match match;
-    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : removed(libc::unlink(path), path, WILKINS_CALLER);
-} WILKINS_OR(-1)
+    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path)
+                                                 : removed(libc::unlink(path), path, WILKINS_CALLER);
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlinkat, int dirfd, const char* path, int flags) {
     return unlink_at(dirfd, path, flags, WILKINS_CALLER);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, remove, const char* path) {
     WILKINS_IN_SET(-1, remove, path);
     Match match;
-    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : removed(libc::remove(path), path, WILKINS_CALLER);
-} WILKINS_OR(-1)
+    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path)
+                                                 : removed(libc::remove(path), path, WILKINS_CALLER);
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, truncate, const char* path, off_t size) {
     WILKINS_IN_SET(-1, change, path);
     Match match;
-    return matches(path, &match, WILKINS_CALLER, Purpose::update) ? truncate_match(match, size) : libc::truncate(path, size);
-} WILKINS_OR(-1)
+    return matches(path, &match, WILKINS_CALLER, Purpose::update) ? truncate_match(match, size)
+                                                                  : libc::truncate(path, size);
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(truncate64, truncate);

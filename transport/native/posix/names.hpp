@@ -11,8 +11,8 @@ namespace wilkins::posix {
 // True if this process is part of a run, and the call is the program's own.
 bool in_run(const void* caller);
 
-// A name that a call gives relative to an open directory, made whole if it could be a port's, or, if that matters, a folder's of files that are; any
-// other stays as it is.
+// A name that a call gives relative to an open directory, made whole if it could be a port's, or, if that matters, a
+// folder's of files that are; any other stays as it is.
 class NameAt {
 public:
     NameAt(int dirfd, const char* path, const void* caller, bool may_be_folder = false);
@@ -26,11 +26,12 @@ private:
 };
 
 // match_name for a call made by the program: false for calls from inside this library, and while the process is still
-// joining the run. False too if the disk answers for the name: as it does now (see names/first_opens.hpp), or because it has a directory
-// of that name there.
+// joining the run. False too if the disk answers for the name: as it does now (see names/first_opens.hpp), or because
+// it has a directory of that name there.
 bool matches(const char* name, Match* match, const void* caller, Purpose purpose = Purpose::ask);
 
-// True if the folder, which the disk does not have, is that of an in-port, and a producer has made it by now. Else errno stays as it is.
+// True if the folder, which the disk does not have, is that of an in-port, and a producer has made it by now. Else
+// errno stays as it is.
 bool comes_later(const char* path, const void* caller);
 
 // What the disk says of a name, when it has been given time to have the folders of in-ports.
@@ -67,7 +68,8 @@ int access_at(int dirfd, const char* path, int mode, int flags, const void* call
 int unlink_at(int dirfd, const char* path, int flags, const void* caller);
 int rename_at(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller);
 
-// True if the process has loaded an HDF5 whose calls the HDF5 wrappers reach. Then a look through the C library is only a look.
+// True if the process has loaded an HDF5 whose calls the HDF5 wrappers reach. Then a look through the C library is only
+// a look.
 bool has_shared_hdf5();
 
 // True if there are more HDF5 libraries than one.

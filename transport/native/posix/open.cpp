@@ -79,8 +79,8 @@ int stream_descriptor(FILE* stream) {
 int descriptor_of(int fd) { return fd; }
 int descriptor_of(FILE* stream) { return stream ? fileno(stream) : -1; }
 
-// Opens what is no port's name. A step that is opened once more by the path of its descriptor is the kernel's from then on; that descriptor
-// may be one that this process was given.
+// Opens what is no port's name. A step that is opened once more by the path of its descriptor is the kernel's from then
+// on; that descriptor may be one that this process was given.
 template <class Open>
 auto open_other(const char* path, Open open) {
     const bool named = path && path[0] == '/' && names_descriptor(path);
@@ -100,10 +100,12 @@ void begin_anew(int fd) {
     if (find(fd)) forget(fd);
 }
 
-// A program that gives a lock on all of a step back keeps what the layer has locked behind it, in the same name (see board/views.hpp).
+// A program that gives a lock on all of a step back keeps what the layer has locked behind it, in the same name (see
+// board/views.hpp).
 int lock_range(int fd, int command, const struct flock* range) {
     const Process& p = process();
-    if (!range || range->l_type != F_UNLCK || range->l_len != 0 || !p.context.active || p.arenas->slot_of(fd) < 0) return libc::fcntl(fd, command, range);
+    if (!range || range->l_type != F_UNLCK || range->l_len != 0 || !p.context.active || p.arenas->slot_of(fd) < 0)
+        return libc::fcntl(fd, command, range);
     struct flock some = *range;
     struct stat st = {};
     if (some.l_whence == SEEK_CUR) some.l_start += libc::lseek(fd, 0, SEEK_CUR);
@@ -137,7 +139,8 @@ auto make_own(const Match& match, Open open) {
 FILE* open_stream(const Match& match, const char* mode) {
     const libc::KeptErrno kept;
     const int fd = open_match(match, stream_flags(mode), Opener::stream);
-    if (fd < 0 && makes_instead(match, stream_flags(mode))) return kept(make_own(match, [&] { return libc::fopen(match.name, mode); }));
+    if (fd < 0 && makes_instead(match, stream_flags(mode)))
+        return kept(make_own(match, [&] { return libc::fopen(match.name, mode); }));
     if (fd < 0) return nullptr;
     FILE* stream = libc::fdopen(fd, mode);
     if (stream) return kept(stream);
@@ -156,7 +159,8 @@ Linked opened(int dirfd, const char* path, int flags, const void* caller) {
 }  // namespace
 
 bool names_descriptor(const char* path) {
-    return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/dev/std", 8) == 0 || (strncmp(path, "/proc/", 6) == 0 && strstr(path, "/fd/"));
+    return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/dev/std", 8) == 0 ||
+           (strncmp(path, "/proc/", 6) == 0 && strstr(path, "/fd/"));
 }
 
 int named_descriptor(const char* path) {
@@ -167,7 +171,9 @@ int named_descriptor(const char* path) {
     if (strncmp(path, "/dev/fd/", 8) == 0) number = path + 8;
     else if (strncmp(path, "/proc/", 6) == 0 && (number = strstr(path, "/fd/"))) number += 4;
     if (!number || *number < '0' || *number > '9') return -1;
-    if (path[1] == 'p' && strncmp(path + 6, "self/", 5) != 0 && strncmp(path + 6, "thread-self/", 12) != 0 && atoi(path + 6) != getpid()) return -1;
+    if (path[1] == 'p' && strncmp(path + 6, "self/", 5) != 0 && strncmp(path + 6, "thread-self/", 12) != 0 &&
+        atoi(path + 6) != getpid())
+        return -1;
     return atoi(number);
 }
 
@@ -221,7 +227,8 @@ WILKINS_INTERPOSE(int, open, const char* path, int flags, ...) {
         va_end(arguments);
     }
     return open_name(AT_FDCWD, path, flags, mode, WILKINS_CALLER);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(open64, open);
 
 WILKINS_INTERPOSE(int, openat, int dirfd, const char* path, int flags, ...) {
@@ -233,21 +240,27 @@ WILKINS_INTERPOSE(int, openat, int dirfd, const char* path, int flags, ...) {
         va_end(arguments);
     }
     return open_name(dirfd, path, flags, mode, WILKINS_CALLER);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(openat64, openat);
 
 // What programs compiled with _FORTIFY_SOURCE call where no mode is given.
-WILKINS_INTERPOSE(int, __open_2, const char* path, int flags) { return open_name(AT_FDCWD, path, flags, 0, WILKINS_CALLER); } WILKINS_OR(-1)
+WILKINS_INTERPOSE(int, __open_2, const char* path, int flags) {
+    return open_name(AT_FDCWD, path, flags, 0, WILKINS_CALLER);
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(__open64_2, __open_2);
 
 WILKINS_INTERPOSE(int, __openat_2, int dirfd, const char* path, int flags) {
     return open_name(dirfd, path, flags, 0, WILKINS_CALLER);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(__openat64_2, __openat_2);
 
 WILKINS_INTERPOSE(int, creat, const char* path, mode_t mode) {
     return open_name(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode, WILKINS_CALLER);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(creat64, creat);
 
 WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
@@ -267,7 +280,8 @@ WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
     };
     return follow_links(opened(AT_FDCWD, path, stream_flags(mode), WILKINS_CALLER), open_file,
                         [&](const Match& step) { return open_stream(step, mode); });
-} WILKINS_OR(nullptr)
+}
+WILKINS_OR(nullptr)
 WILKINS_ALIAS(fopen64, fopen);
 
 WILKINS_INTERPOSE(FILE*, fdopen, int fd, const char* mode) {
@@ -276,7 +290,8 @@ WILKINS_INTERPOSE(FILE*, fdopen, int fd, const char* mode) {
         step->settle();
     }
     return libc::fdopen(fd, mode);
-} WILKINS_OR(nullptr)
+}
+WILKINS_OR(nullptr)
 
 WILKINS_INTERPOSE(FILE*, freopen, const char* path, const char* mode, FILE* stream) {
     const InSet in_set(path, use_of(stream_flags(mode)), WILKINS_CALLER);
@@ -287,24 +302,28 @@ WILKINS_INTERPOSE(FILE*, freopen, const char* path, const char* mode, FILE* stre
         forget(fd);
     }
     Match match;
-    if (path && matches(path, &match, WILKINS_CALLER, purpose_of(stream_flags(mode)))) return reopen_stream(match, mode, stream);
+    if (path && matches(path, &match, WILKINS_CALLER, purpose_of(stream_flags(mode))))
+        return reopen_stream(match, mode, stream);
     FILE* const reopened = libc::freopen(path, mode, stream);
     if (path) note_opened(reopened != nullptr, path, stream_flags(mode));
     return reopened;
-} WILKINS_OR(nullptr)
+}
+WILKINS_OR(nullptr)
 WILKINS_ALIAS(freopen64, freopen);
 
 WILKINS_INTERPOSE(int, fsync, int fd) {
     OpenStep* step = find(fd);
     const int error = step ? step->sync(fd) : 0;
     return closed(libc::fsync(fd), error);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fdatasync, int fd) {
     OpenStep* step = find(fd);
     const int error = step ? step->sync(fd) : 0;
     return closed(libc::fdatasync(fd), error);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, close, int fd) {
     const int error = find(fd) ? forget(fd) : moved::publish(fd, WILKINS_CALLER);
@@ -312,7 +331,8 @@ WILKINS_INTERPOSE(int, close, int fd) {
     const int result = libc::close(fd);
     sets::note_closed();
     return closed(result, error);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fclose, FILE* stream) {
     const int fd = stream_descriptor(stream);
@@ -326,52 +346,60 @@ WILKINS_INTERPOSE(int, fclose, FILE* stream) {
     const int error = forget(fd);
     const int result = libc::fclose(stream);
     return closed(result, flushed != 0 ? flush_error : error) == 0 ? 0 : EOF;
-} WILKINS_OR(EOF)
+}
+WILKINS_OR(EOF)
 
 WILKINS_INTERPOSE(int, close_range, unsigned first, unsigned last, int flags) {
     if (!(flags & 4)) forget_range(first, last);  // CLOSE_RANGE_CLOEXEC closes nothing yet
     const int result = libc::close_range(first, last, flags);
     sets::note_closed();
     return result;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(void, closefrom, int first) {
     forget_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
     libc::closefrom(first);
     sets::note_closed();
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 WILKINS_INTERPOSE(int, dup, int fd) {
     const int copy = libc::dup(fd);
     adopt_duplicate(fd, copy);
     return copy;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, dup2, int fd, int copy) {
     if (fd != copy && find(copy) && libc::fcntl(fd, F_GETFD) >= 0) forget(copy);
     const int result = libc::dup2(fd, copy);
     if (fd != copy) adopt_duplicate(fd, result);
     return result;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, dup3, int fd, int copy, int flags) {
     if (fd != copy && find(copy) && libc::fcntl(fd, F_GETFD) >= 0) forget(copy);
     const int result = libc::dup3(fd, copy, flags);
     adopt_duplicate(fd, result);
     return result;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fcntl, int fd, int command, ...) {
     va_list arguments;
     va_start(arguments, command);
     void* argument = va_arg(arguments, void*);  // as the C library itself passes it on
     va_end(arguments);
-    if (command == F_OFD_SETLK || command == F_OFD_SETLKW) return lock_range(fd, command, static_cast<const struct flock*>(argument));
+    if (command == F_OFD_SETLK || command == F_OFD_SETLKW)
+        return lock_range(fd, command, static_cast<const struct flock*>(argument));
     OpenStep* const step = command == F_SETFL || command == F_GETFL ? find(fd) : nullptr;
     if (step && command == F_SETFL) step->hand_to_child(fd);
     const int result = libc::fcntl(fd, command, argument);
     if (step && command == F_GETFL && result >= 0 && step->append()) return result | O_APPEND;
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) adopt_duplicate(fd, result);
     return result;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(fcntl64, fcntl);

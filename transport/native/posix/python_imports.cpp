@@ -15,7 +15,8 @@ namespace {
 constexpr int kFrames = 8;
 
 // Python's own modules that list folders for whoever calls them.
-constexpr const char* kPassing[] = {"/os.py", "<frozen os>", "/glob.py", "/fnmatch.py", "/pathlib.py", "/pathlib/__init__.py", "/pathlib/_local.py"};
+constexpr const char* kPassing[] = {"/os.py",      "<frozen os>",          "/glob.py",          "/fnmatch.py",
+                                    "/pathlib.py", "/pathlib/__init__.py", "/pathlib/_local.py"};
 
 struct Interpreter {
     int (*initialized)() = nullptr;
@@ -32,7 +33,8 @@ struct Interpreter {
     void (*clear)() = nullptr;
 
     bool complete() const {
-        return initialized && this_thread && ensure && release && frame && back && code && attribute && text && keep && drop && clear;
+        return initialized && this_thread && ensure && release && frame && back && code && attribute && text && keep &&
+               drop && clear;
     }
 };
 
@@ -73,8 +75,9 @@ bool passes_on(const char* file) {
 }
 
 bool finds_modules(const char* file) {
-    return strncmp(file, "<frozen importlib", 17) == 0 || strncmp(file, "<frozen zipimport", 17) == 0 || strstr(file, "/importlib/") ||
-           strstr(file, "/importlib_metadata/") || strstr(file, "/pkg_resources/") || ends_in(file, "/pkgutil.py") || ends_in(file, "/site.py");
+    return strncmp(file, "<frozen importlib", 17) == 0 || strncmp(file, "<frozen zipimport", 17) == 0 ||
+           strstr(file, "/importlib/") || strstr(file, "/importlib_metadata/") || strstr(file, "/pkg_resources/") ||
+           ends_in(file, "/pkgutil.py") || ends_in(file, "/site.py");
 }
 
 enum class Asker { passes_on, finds_modules, other };
@@ -83,7 +86,10 @@ Asker ask(const Interpreter& python, void* frame) {
     void* const code = python.code(frame);
     void* const file = python.attribute(code, "co_filename");
     const char* const name = file ? python.text(file) : nullptr;
-    const Asker asker = !name ? Asker::other : finds_modules(name) ? Asker::finds_modules : passes_on(name) ? Asker::passes_on : Asker::other;
+    const Asker asker = !name                 ? Asker::other
+                        : finds_modules(name) ? Asker::finds_modules
+                        : passes_on(name)     ? Asker::passes_on
+                                              : Asker::other;
     if (!name) python.clear();
     if (file) python.drop(file);
     python.drop(code);
@@ -113,9 +119,11 @@ bool is_made_by_program(const void* caller) {
 bool is_import(const void* caller) {
     const Interpreter& python = interpreter();
     const char* name;
-    if (!python.complete() || object_of(caller, &name) != object_of(reinterpret_cast<const void*>(python.ensure), &name)) return false;
-    // Before it is initialised, Python imports its first modules, from folders of PYTHONPATH, in the thread that begins it. (As it ends,
-    // its lock is no other thread's to take.)
+    if (!python.complete() ||
+        object_of(caller, &name) != object_of(reinterpret_cast<const void*>(python.ensure), &name))
+        return false;
+    // Before it is initialised, Python imports its first modules, from folders of PYTHONPATH, in the thread that begins
+    // it. (As it ends, its lock is no other thread's to take.)
     if (!python.this_thread() || (!python.initialized() && syscall(SYS_gettid) != getpid())) return false;
     const int state = python.ensure();
     Asker asker = Asker::passes_on;

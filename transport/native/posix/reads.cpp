@@ -14,11 +14,13 @@ namespace wilkins::posix {
 
 namespace {
 
-// What a library opens again after a look: in a process that has a shared HDF5, one reads magic bytes before it opens a file,
-// in one read of the first bytes (buffered readers ask for up to 128 KiB at once), then nothing beyond the first page.
+// What a library opens again after a look: in a process that has a shared HDF5, one reads magic bytes before it opens a
+// file, in one read of the first bytes (buffered readers ask for up to 128 KiB at once), then nothing beyond the first
+// page.
 constexpr uint64_t kFirstLook = 131072;
 constexpr uint64_t kNextLook = 4096;
-// All else: where HDF5 is linked statically, the file's own reads come this way; H5Fis_hdf5 takes 8 bytes, H5Fopen more.
+// All else: where HDF5 is linked statically, the file's own reads come this way; H5Fis_hdf5 takes 8 bytes, H5Fopen
+// more.
 constexpr uint64_t kSignature = 64;
 
 // Perhaps behind a user block.
@@ -46,10 +48,9 @@ void OpenStep::count_read(uint64_t offset, size_t count) {
     read_bytes_ += count;
     const uint64_t end = offset + count;
     const bool looks = may_be_look();
-    const bool only_a_look = !looks       ? read_bytes_ <= kSignature
-                             : reads_ == 1 ? end <= kFirstLook
-                                           : end <= kNextLook;
-    // Who has seen all of a step has read it; but under a name that is rewritten, the open after a look would take the next one.
+    const bool only_a_look = !looks ? read_bytes_ <= kSignature : reads_ == 1 ? end <= kFirstLook : end <= kNextLook;
+    // Who has seen all of a step has read it; but under a name that is rewritten, the open after a look would take the
+    // next one.
     const bool seen_whole = end >= size() && !(looks && in_order(process().board.port(match_.inport)));
     if (!only_a_look || seen_whole) settle();
 }
@@ -58,15 +59,16 @@ void OpenStep::note_end() {
     if (pending_ == Pending::read) settle();
 }
 
-// Something else has moved the offset: a child that has the descriptor, a call of the kernel's. (netCDF reads megabytes to look, through
-// a stream.)
+// Something else has moved the offset: a child that has the descriptor, a call of the kernel's. (netCDF reads megabytes
+// to look, through a stream.)
 bool OpenStep::was_read_past(int fd) const {
     return libc::lseek(fd, 0, SEEK_CUR) > offset_ && !(by_ == Opener::stream && may_be_look());
 }
 
-// The program has read nothing itself, and another process has it, which will (`Popen(command, stdin=f); f.close()`, a descriptor in a message);
-// or a fork had it, which may have ended since. (Under a name that means the next step, that is not enough: it would pass one over.) Not if another
-// open has taken the step meanwhile: to settle would take the next one.
+// The program has read nothing itself, and another process has it, which will (`Popen(command, stdin=f); f.close()`, a
+// descriptor in a message); or a fork had it, which may have ended since. (Under a name that means the next step, that
+// is not enough: it would pass one over.) Not if another open has taken the step meanwhile: to settle would take the
+// next one.
 bool OpenStep::is_left_to_others(int fd) {
     if (pending_ != Pending::read || reads_ > 0) return false;
     const int slot = step_.load()->token().slot;
@@ -83,7 +85,8 @@ void OpenStep::settle_unless_looked_at() {
     if (!may_be_look()) settle();
 }
 
-// HDF5 opens its own files with a driver of ours; netCDF looks at all files as streams, and opens classic ones as descriptors.
+// HDF5 opens its own files with a driver of ours; netCDF looks at all files as streams, and opens classic ones as
+// descriptors.
 bool OpenStep::may_be_look() const {
     if (!has_shared_hdf5()) return false;
     StepFile& step = *step_.load();

@@ -1,5 +1,5 @@
-// Where a program's own writes went since it was last asked whether something else has written to the file, too. Asking costs a system
-// call, so it is done after every so many bytes; until then nobody knows which of the two came last.
+// Where a program's own writes went since it was last asked whether something else has written to the file, too. Asking
+// costs a system call, so it is done after every so many bytes; until then nobody knows which of the two came last.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,12 @@ public:
         std::lock_guard<std::mutex> lock(changing_);
         bytes_ += end - begin;
         Range& last = ranges_[count_ > 0 ? count_ - 1 : 0];
-        if (count_ > 0 && begin <= last.end && end >= last.begin) last = {std::min(last.begin, begin), std::max(last.end, end)};
+        if (count_ > 0 && begin <= last.end && end >= last.begin)
+            last = {std::min(last.begin, begin), std::max(last.end, end)};
         else if (count_ < kRanges) ranges_[count_++] = {begin, end};
-        else last = {std::min(last.begin, begin), std::max(last.end, end)};  // threads that write together: more than was written
+        else
+            last = {std::min(last.begin, begin),
+                    std::max(last.end, end)};  // threads that write together: more than was written
         if (bytes_ >= kBytes || count_ == kRanges) full_.store(true, std::memory_order_relaxed);
     }
 
@@ -40,7 +43,8 @@ public:
 
     bool contain(uint64_t place) {
         std::lock_guard<std::mutex> lock(changing_);
-        return std::any_of(ranges_, ranges_ + count_, [place](const Range& range) { return place >= range.begin && place < range.end; });
+        return std::any_of(ranges_, ranges_ + count_,
+                           [place](const Range& range) { return place >= range.begin && place < range.end; });
     }
 
 private:

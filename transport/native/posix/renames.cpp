@@ -21,7 +21,9 @@ namespace {
 struct Below {
     int64_t written_ns;
     std::string rest;  // of its name
-    bool operator<(const Below& other) const { return std::tie(written_ns, rest) < std::tie(other.written_ns, other.rest); }
+    bool operator<(const Below& other) const {
+        return std::tie(written_ns, rest) < std::tie(other.written_ns, other.rest);
+    }
 };
 
 void gather(const std::string& folder, const std::string& rest, std::vector<Below>* files) {
@@ -30,15 +32,18 @@ void gather(const std::string& folder, const std::string& rest, std::vector<Belo
     while (const struct dirent* entry = libc::readdir(dir)) {
         const std::string name = entry->d_name;
         struct stat st;
-        if (name == "." || name == ".." || name.rfind(disk::kHidden, 0) == 0 || libc::lstat((folder + rest + "/" + name).c_str(), &st) != 0) continue;
+        if (name == "." || name == ".." || name.rfind(disk::kHidden, 0) == 0 ||
+            libc::lstat((folder + rest + "/" + name).c_str(), &st) != 0)
+            continue;
         if (S_ISDIR(st.st_mode)) gather(folder, rest + "/" + name, files);
-        else if (S_ISREG(st.st_mode)) files->push_back({st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec, rest + "/" + name});
+        else if (S_ISREG(st.st_mode))
+            files->push_back({st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec, rest + "/" + name});
     }
     libc::closedir(dir);
 }
 
-// Files of the disk that are called like an out-port's now become steps, in the order in which they were written. Those that were steps are no
-// more, under their old names. Returns 0 or an errno.
+// Files of the disk that are called like an out-port's now become steps, in the order in which they were written. Those
+// that were steps are no more, under their old names. Returns 0 or an errno.
 int publish_below(const char* from, const char* to, const void* caller) {
     std::vector<Below> files;
     gather(to, "", &files);
@@ -79,7 +84,8 @@ int rename_below(const char* from, const char* to, const void* caller) {
         Match source, target;
         if (!matches(old.c_str(), &source, caller) || source.outport < 0) continue;
         const bool to_step = matches(name.c_str(), &target, caller, Purpose::put) && target.outport >= 0;
-        if (const int error = to_step ? rename_step(source, target) : rename_to_file(source, AT_FDCWD, name.c_str())) return error;
+        if (const int error = to_step ? rename_step(source, target) : rename_to_file(source, AT_FDCWD, name.c_str()))
+            return error;
     }
     return 0;
 }
@@ -98,7 +104,8 @@ int rename_in_folder(const char* from, const char* to, const void* caller) {
 int rename_to_port(int from_dir, const char* from, const char* whole_from, const Match& target, const void* caller) {
     Match source;
     const bool leads = leads_to_step({from_dir, from, true, Purpose::read, caller}, &source) && !on_disk(source);
-    const int error = leads ? publish_step(source, target, Intent::create) : publish_file(from_dir, from, target, Intent::create);
+    const int error =
+        leads ? publish_step(source, target, Intent::create) : publish_file(from_dir, from, target, Intent::create);
     if (error) return succeed_or(error);
     if (libc::unlinkat(from_dir, from, 0) != 0) return -1;
     forget_made(whole_from);
@@ -128,7 +135,8 @@ int rename_other(const char* from, const char* to, const void* caller, Call call
 
 // rename; where neither name is a port's, by the program's own `call`.
 template <class Call>
-int rename_names(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, Call call) {
+int rename_names(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller,
+                 Call call) {
     Match source, target;
     const NameAt whole_from(from_dir, from, caller, true), whole_to(to_dir, to, caller, true);
     const bool from_step = matches(whole_from, &source, caller, Purpose::look);
@@ -141,7 +149,8 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
     if (to_step) {
         const std::vector<uint64_t> replaced = find_unfinished(target);
         const bool itself = from_step && strcmp(source.name, target.name) == 0;
-        const int result = from_step ? succeed_or(rename_to_step(source, target)) : rename_to_port(from_dir, from, whole_from, target, caller);
+        const int result = from_step ? succeed_or(rename_to_step(source, target))
+                                     : rename_to_port(from_dir, from, whole_from, target, caller);
         if (result == 0 && !itself) lose_name(target, replaced);
         return result;
     }
@@ -159,7 +168,8 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
 
 // The same, of names that may lead into folders that are steps; `call` is given the real ones.
 template <class Call>
-int rename_any(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, Call call) {
+int rename_any(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller,
+               Call call) {
     const InSet from_set(from_dir, from, sets::Use::remove, caller), to_set(to_dir, to, sets::Use::create, caller);
     if (from_set.failed() || to_set.failed()) return -1;
     int result;
@@ -169,15 +179,18 @@ int rename_any(int from_dir, const char* from, int to_dir, const char* to, unsig
         return copy_across(from_dir, real_from, to_dir, real_to) == 0 ? libc::unlinkat(from_dir, real_from, 0) : -1;
     };
     const bool outside = !from_set.inside() && !to_set.inside();
-    if (outside && move_into_set(NameAt(from_dir, from, caller, true), NameAt(to_dir, to, caller, true), caller, &result)) return result;
+    if (outside &&
+        move_into_set(NameAt(from_dir, from, caller, true), NameAt(to_dir, to, caller, true), caller, &result))
+        return result;
     return rename_names(from_dir, from, to_dir, to, flags, caller, [&] { return move(from, to); });
 }
 
 }  // namespace
 
 int rename_at(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller) {
-    return rename_any(from_dir, from, to_dir, to, flags, caller,
-                      [=](const char* real_from, const char* real_to) { return libc::renameat2(from_dir, real_from, to_dir, real_to, flags); });
+    return rename_any(from_dir, from, to_dir, to, flags, caller, [=](const char* real_from, const char* real_to) {
+        return libc::renameat2(from_dir, real_from, to_dir, real_to, flags);
+    });
 }
 
 }  // namespace wilkins::posix
@@ -187,16 +200,23 @@ using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {
     const libc::KeptErrno kept;
-    return kept(rename_any(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [](const char* real_from, const char* real_to) { return libc::rename(real_from, real_to); }));
-} WILKINS_OR(-1)
+    return kept(
+        rename_any(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER,
+                   [](const char* real_from, const char* real_to) { return libc::rename(real_from, real_to); }));
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat, int from_dir, const char* from, int to_dir, const char* to) {
     const libc::KeptErrno kept;
-    return kept(rename_any(from_dir, from, to_dir, to, 0, WILKINS_CALLER,
-                           [=](const char* real_from, const char* real_to) { return libc::renameat(from_dir, real_from, to_dir, real_to); }));
-} WILKINS_OR(-1)
+    return kept(
+        rename_any(from_dir, from, to_dir, to, 0, WILKINS_CALLER, [=](const char* real_from, const char* real_to) {
+            return libc::renameat(from_dir, real_from, to_dir, real_to);
+        }));
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat2, int from_dir, const char* from, int to_dir, const char* to, unsigned flags) {
     const libc::KeptErrno kept;
     return kept(rename_at(from_dir, from, to_dir, to, flags, WILKINS_CALLER));
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)

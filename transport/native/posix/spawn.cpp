@@ -1,5 +1,6 @@
-// posix_spawn and its file actions. The C library opens what an action names by itself, in the new process; names that may be a port's are
-// opened here, just before the process is started, and an action of ours duplicates the descriptor there.
+// posix_spawn and its file actions. The C library opens what an action names by itself, in the new process; names that
+// may be a port's are opened here, just before the process is started, and an action of ours duplicates the descriptor
+// there.
 #include <algorithm>
 #include <mutex>
 #include <string>
@@ -24,7 +25,7 @@ struct OpenAction {
 std::mutex mutex;
 std::vector<OpenAction> opens;
 std::vector<const posix_spawn_file_actions_t*> moved;  // they change the folder
-std::atomic<size_t> known{0};  // entries of both
+std::atomic<size_t> known{0};                          // entries of both
 
 void count() { known = opens.size() + moved.size(); }
 
@@ -32,7 +33,8 @@ void count() { known = opens.size() + moved.size(); }
 int empty_place(int place) {
     const int nothing = raw::open("/dev/null", O_RDONLY | O_CLOEXEC, 0);
     if (nothing < 0) return -1;
-    const int result = place < 0 ? libc::fcntl(nothing, F_DUPFD_CLOEXEC, kPlaces) : libc::dup3(nothing, place, O_CLOEXEC);
+    const int result =
+        place < 0 ? libc::fcntl(nothing, F_DUPFD_CLOEXEC, kPlaces) : libc::dup3(nothing, place, O_CLOEXEC);
     raw::close(nothing);
     return result;
 }
@@ -43,7 +45,9 @@ void drop(const posix_spawn_file_actions_t* actions) {
     std::lock_guard<std::mutex> lock(mutex);
     for (const OpenAction& one : opens)
         if (one.actions == actions) raw::close(one.place);
-    opens.erase(std::remove_if(opens.begin(), opens.end(), [=](const OpenAction& one) { return one.actions == actions; }), opens.end());
+    opens.erase(
+        std::remove_if(opens.begin(), opens.end(), [=](const OpenAction& one) { return one.actions == actions; }),
+        opens.end());
     moved.erase(std::remove(moved.begin(), moved.end(), actions), moved.end());
     count();
 }
@@ -133,35 +137,45 @@ using namespace wilkins::posix;
 WILKINS_INTERPOSE(int, posix_spawn_file_actions_init, posix_spawn_file_actions_t* actions) {
     drop(actions);
     return libc::posix_spawn_file_actions_init(actions);
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 
 WILKINS_INTERPOSE(int, posix_spawn_file_actions_destroy, posix_spawn_file_actions_t* actions) {
     drop(actions);
     return libc::posix_spawn_file_actions_destroy(actions);
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 
-WILKINS_INTERPOSE(int, posix_spawn_file_actions_addopen, posix_spawn_file_actions_t* actions, int fd, const char* path, int flags, mode_t mode) {
+WILKINS_INTERPOSE(int, posix_spawn_file_actions_addopen, posix_spawn_file_actions_t* actions, int fd, const char* path,
+                  int flags, mode_t mode) {
     if (!in_run(WILKINS_CALLER) || !path || !could_match(path) || (path[0] != '/' && is_moved(actions)))
         return libc::posix_spawn_file_actions_addopen(actions, fd, path, flags, mode);
     return add_open(actions, fd, path, flags, mode);
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 
 WILKINS_INTERPOSE(int, posix_spawn_file_actions_addchdir_np, posix_spawn_file_actions_t* actions, const char* path) {
     return moves(actions, libc::posix_spawn_file_actions_addchdir_np(actions, path), WILKINS_CALLER);
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 
 WILKINS_INTERPOSE(int, posix_spawn_file_actions_addfchdir_np, posix_spawn_file_actions_t* actions, int fd) {
     return moves(actions, libc::posix_spawn_file_actions_addfchdir_np(actions, fd), WILKINS_CALLER);
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 
 WILKINS_INTERPOSE(int, posix_spawn, pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
                   const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
     const libc::KeptErrno kept;
-    return kept(spawn(actions, WILKINS_CALLER, [=] { return libc::posix_spawn(child, path, actions, attributes, words, variables); }));
-} WILKINS_OR(errno)
+    return kept(spawn(actions, WILKINS_CALLER,
+                      [=] { return libc::posix_spawn(child, path, actions, attributes, words, variables); }));
+}
+WILKINS_OR(errno)
 
 WILKINS_INTERPOSE(int, posix_spawnp, pid_t* child, const char* name, const posix_spawn_file_actions_t* actions,
                   const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
     const libc::KeptErrno kept;
-    return kept(spawn(actions, WILKINS_CALLER, [=] { return libc::posix_spawnp(child, name, actions, attributes, words, variables); }));
-} WILKINS_OR(errno)
+    return kept(spawn(actions, WILKINS_CALLER,
+                      [=] { return libc::posix_spawnp(child, name, actions, attributes, words, variables); }));
+}
+WILKINS_OR(errno)

@@ -1,6 +1,6 @@
-// What a program takes over from the process that has started it: it ends with that, and what it prints is seen as it comes. (The launcher
-// cannot ask this for its child: what runs between fork and exec in Python takes a fork of the launcher, with its page tables, instead of a
-// vfork.)
+// What a program takes over from the process that has started it: it ends with that, and what it prints is seen as it
+// comes. (The launcher cannot ask this for its child: what runs between fork and exec in Python takes a fork of the
+// launcher, with its page tables, instead of a vfork.)
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -26,13 +26,14 @@ __attribute__((constructor)) void end_with_starter() {
     if (starter && strtol(starter, nullptr, 10) == getppid()) prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-// The C library holds back lines that it writes to a pipe. To the launcher's they go line by line; pipes between a program's own
-// processes are left alone. (A rank's process knows that itself: its mpiexec has a pipe of its own.)
+// The C library holds back lines that it writes to a pipe. To the launcher's they go line by line; pipes between a
+// program's own processes are left alone. (A rank's process knows that itself: its mpiexec has a pipe of its own.)
 __attribute__((constructor)) void print_as_it_comes() {
     struct stat st;
     if (fstat(STDOUT_FILENO, &st) != 0 || !(S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))) return;
     const bool read_by_launcher = st.st_ino == number_in(kOutputVariable);
-    if (read_by_launcher || number_in(kRankVariable) == static_cast<unsigned long>(getpid())) setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+    if (read_by_launcher || number_in(kRankVariable) == static_cast<unsigned long>(getpid()))
+        setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
 }
 
 }  // namespace

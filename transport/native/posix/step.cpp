@@ -24,7 +24,8 @@ namespace {
 
 constexpr int kMostTurns = 100;  // of two that begin to write one file at once
 
-// While it lives, our calls write to the arena of a file that others may write, too; unless its bytes have gone to the kernel's file.
+// While it lives, our calls write to the arena of a file that others may write, too; unless its bytes have gone to the
+// kernel's file.
 class ToArena {
 public:
     explicit ToArena(const StepFile::State& state) {
@@ -54,7 +55,8 @@ int reopen_anew(int fd, int flags) {
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     int opened;
-    while ((opened = libc::open(path, flags | O_NOCTTY)) < 0 && errno == EINTR) {}  // while another process has a lease on it
+    while ((opened = libc::open(path, flags | O_NOCTTY)) < 0 && errno == EINTR) {
+    }  // while another process has a lease on it
     return opened;
 }
 
@@ -96,7 +98,8 @@ bool OpenStep::mine() const { return step_.load()->state->mine(); }
 
 bool OpenStep::is_published_without_fork() const {
     const StepFile::State* const state = step_.load()->state;
-    return writable_ && state->slot >= 0 && !state->mine() && !is_writing(process().board.slot(state->slot), state->identity);
+    return writable_ && state->slot >= 0 && !state->mine() &&
+           !is_writing(process().board.slot(state->slot), state->identity);
 }
 
 bool OpenStep::is_draft() const { return step_.load()->state->role == Role::draft; }
@@ -114,19 +117,24 @@ void OpenStep::follow_name(const Match& from, const Match& to) {
     match_.place = to.place;
 }
 
-bool OpenStep::same_step(const StepFile* step) const { return may_write() && !is_draft() && step_.load()->identity() == step->identity(); }
+bool OpenStep::same_step(const StepFile* step) const {
+    return may_write() && !is_draft() && step_.load()->identity() == step->identity();
+}
 
 KernelFile* OpenStep::share_file() {
     ++file_->references;
     return file_;
 }
 
-// A file of the task's own that this description has not written: others of the task may be writing it, or have closed it again since.
+// A file of the task's own that this description has not written: others of the task may be writing it, or have closed
+// it again since.
 void OpenStep::follow_changes() {
     const StepFile::State* const state = step_.load()->state;
     if (state->own.slot < 0 || match_.inport >= 0 || !state->mine()) return;
     const SlotRecord& slot = process().board.slot(state->own.slot);
-    if (slot.stamp != state->own.stamp || slot.removed || (slot.state != SlotState::writing && slot.closes == state->closes)) return;
+    if (slot.stamp != state->own.stamp || slot.removed ||
+        (slot.state != SlotState::writing && slot.closes == state->closes))
+        return;
     std::lock_guard<std::mutex> lock(changing_);
     if (step_.load()->state != state) return;
     Match match = match_;
@@ -161,7 +169,8 @@ ssize_t OpenStep::read_at(void* buffer, size_t count, off_t offset) {
     follow_changes();
     StepFile* step = step_;
     // Who writes the file has turned to the kernel since.
-    const int by_kernel = step->state->joined ? inherited::open_file(process().board, step->state->slot, O_RDONLY | O_CLOEXEC) : -1;
+    const int by_kernel =
+        step->state->joined ? inherited::open_file(process().board, step->state->slot, O_RDONLY | O_CLOEXEC) : -1;
     if (by_kernel >= 0) {
         const ssize_t n = libc::pread(by_kernel, buffer, count, offset);
         libc::close(by_kernel);
@@ -218,17 +227,22 @@ int OpenStep::fail_changed_twice() const {
 bool OpenStep::is_of_lead(const StepFile::State* state) const {
     if (state->role == Role::lead) return true;
     for (int fd = 0; fd <= highest; ++fd)
-        if (const OpenStep* const one = table[fd]; one && one->file_ == file_ && one->step_.load()->state->role == Role::lead) return true;
+        if (const OpenStep* const one = table[fd];
+            one && one->file_ == file_ && one->step_.load()->state->role == Role::lead)
+            return true;
     return false;
 }
 
-// The kernel's file has the step's bytes, since others have it: all descriptions that share this one's file lead there from now on, and so
-// does the descriptor `leaving`, which is in the table no more.
+// The kernel's file has the step's bytes, since others have it: all descriptions that share this one's file lead there
+// from now on, and so does the descriptor `leaving`, which is in the table no more.
 int OpenStep::follow(const StepFile* step, int leaving) {
     for (int fd = 0; fd <= std::max<int>(highest, leaving); ++fd) {
         OpenStep* const one = fd == leaving ? this : table[fd].load();
         if (!one || one->file_ != file_) continue;
-        const int flags = (!one->writable_ ? O_RDONLY : one->readable_ ? O_RDWR : O_WRONLY) | (one->append_ ? O_APPEND : 0) | O_CLOEXEC;
+        const int flags = (!one->writable_  ? O_RDONLY
+                           : one->readable_ ? O_RDWR
+                                            : O_WRONLY) |
+                          (one->append_ ? O_APPEND : 0) | O_CLOEXEC;
         const int same = joined::open_kernel_file(step->state, flags);
         struct stat st;
         if (same < 0 || raw::fstat(same, &st) != 0) return errno;
@@ -254,7 +268,8 @@ bool OpenStep::was_moved(int leaving) {
     if (file_->takes_all) return true;
     const int before = errno;
     if (const int error = follow(step, leaving)) {
-        if (error == ESTALE && is_writing(slot, state->identity) && !slot.in_kernel.load()) return false;  // they have gone back
+        if (error == ESTALE && is_writing(slot, state->identity) && !slot.in_kernel.load())
+            return false;  // they have gone back
         log_event(event::not_writable(match_.name, error));
         step->state->failed = error;
     }
@@ -270,7 +285,9 @@ StepFile* OpenStep::join_written(int* error) {
     if (!*error && file_->handed) *error = fail_changed_twice();
     const SlotRecord& slot = process().board.slot(step->state->slot);
     if (!*error && slot.in_kernel.load() && (*error = follow(step)) == ESTALE)
-        *error = is_writing(slot, step->state->identity) && !slot.in_kernel.load() ? 0 : EAGAIN;  // they have gone back to the arena
+        *error = is_writing(slot, step->state->identity) && !slot.in_kernel.load()
+                     ? 0
+                     : EAGAIN;  // they have gone back to the arena
     if (!*error) return step;
     if (*error == ESTALE) *error = 0;  // it is whole by now
     close_step(step);
@@ -297,9 +314,11 @@ int OpenStep::start_update() {
         if (step || error != EAGAIN || turn == kMostTurns) break;
         step = join_written(&error);  // another one has begun to write in between
     }
-    if (step && step->state->role == Role::lead && step->state->slot >= 0) process().board.slot(step->state->slot).opening.store(0);
+    if (step && step->state->role == Role::lead && step->state->slot >= 0)
+        process().board.slot(step->state->slot).opening.store(0);
     if (step && step->is_far()) step = borrow_far(step, &error);
-    if (step && closes_ >= 0 && step->identity() == step_.load()->state->own.stamp && process().board.slot(step->state->slot).closes != closes_) {
+    if (step && closes_ >= 0 && step->identity() == step_.load()->state->own.stamp &&
+        process().board.slot(step->state->slot).closes != closes_) {
         error = fail_changed_twice();
         discard_step(step);
         step = nullptr;
@@ -317,7 +336,8 @@ int OpenStep::start_update() {
     return 0;
 }
 
-// The kernel's file was that of a file which is whole by now, and cannot get a name again: what comes lies in another one. Returns 0 or an errno.
+// The kernel's file was that of a file which is whole by now, and cannot get a name again: what comes lies in another
+// one. Returns 0 or an errno.
 int OpenStep::leave_kernel_file() {
     const int anew = raw::open(process().board.folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     struct stat st;
@@ -325,7 +345,10 @@ int OpenStep::leave_kernel_file() {
     for (int fd = 0; !error && fd <= highest; ++fd) {
         OpenStep* const one = table[fd];
         if (!one || one->file_ != file_) continue;
-        const int same = reopen_anew(anew, (!one->writable_ ? O_RDONLY : one->readable_ ? O_RDWR : O_WRONLY) | O_CLOEXEC);
+        const int same = reopen_anew(anew, (!one->writable_  ? O_RDONLY
+                                            : one->readable_ ? O_RDWR
+                                                             : O_WRONLY) |
+                                               O_CLOEXEC);
         if (same < 0) error = errno;
         else one->lead_to(same);
         if (same >= 0) libc::close(same);
@@ -341,8 +364,8 @@ int OpenStep::leave_kernel_file() {
     return 0;
 }
 
-// The kernel has a copy of the file for a process that may change that. If others have changed the file since, and nobody that copy, the file is what
-// counts. `begins`: this description is about to write. Returns 0 or an errno.
+// The kernel has a copy of the file for a process that may change that. If others have changed the file since, and
+// nobody that copy, the file is what counts. `begins`: this description is about to write. Returns 0 or an errno.
 int OpenStep::leave_stale_copy(int fd, bool begins) {
     if (closes_ < 0 || pending_ != Pending::update) return 0;
     const StepFile::State::Own own = step_.load()->state->own;
@@ -354,13 +377,15 @@ int OpenStep::leave_stale_copy(int fd, bool begins) {
     if (begins) {
         Board::Lock lock(p.board);
         const uint64_t place = place_of(match_);
-        const int written = queue::find_written(p.board, match_.outport, place), index = queue::find_own(p.board, match_.outport, match_.name, place);
+        const int written = queue::find_written(p.board, match_.outport, place),
+                  index = queue::find_own(p.board, match_.outport, match_.name, place);
         if (written < 0 && (index < 0 || (index == own.slot && !changed(index, own.stamp)))) return 0;
     } else if (p.board.slot(own.slot).stamp != own.stamp || !changed(own.slot, own.stamp)) {
         return 0;
     }
     struct stat st;
-    if (raw::fstat(fd, &st) != 0 || st.st_mtim.tv_sec != 0 || st.st_mtim.tv_nsec != 0) return 0;  // (start_update says so.)
+    if (raw::fstat(fd, &st) != 0 || st.st_mtim.tv_sec != 0 || st.st_mtim.tv_nsec != 0)
+        return 0;  // (start_update says so.)
     std::lock_guard<std::mutex> lock(changing_);
     if (closes_ < 0) return 0;
     closes_ = -1;
@@ -376,7 +401,9 @@ int OpenStep::begin_to_write(int fd) {
     }
     if (file_->others) {
         std::lock_guard<std::mutex> lock(changing_);
-        const int writing = file_->others ? reopen_anew(fd, (readable_ ? O_RDWR : O_WRONLY) | (append_ ? O_APPEND : 0) | O_CLOEXEC) : fd;
+        const int writing =
+            file_->others ? reopen_anew(fd, (readable_ ? O_RDWR : O_WRONLY) | (append_ ? O_APPEND : 0) | O_CLOEXEC)
+                          : fd;
         if (writing < 0) return -1;
         if (writing != fd) {
             lead_to(writing);

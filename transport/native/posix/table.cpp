@@ -49,7 +49,8 @@ __attribute__((destructor)) void finish_all() try {
     }
     inherited::settle_own(false);
     settle_drafts();
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 // Handlers of quick_exit run in reverse order, and the C library ends the process by itself after them.
 __attribute__((constructor)) void watch_quick_exit() { at_quick_exit(end_process); }
@@ -92,7 +93,8 @@ bool describe_open(const Match& match, bool written, struct stat* st) {
     std::lock_guard<std::mutex> lock(leaving);
     for (int fd = 0; fd <= highest; ++fd) {
         OpenStep* step = find(fd);
-        if (!step || (written && !step->writable()) || strcmp(step->name(), match.name) != 0 || step->has_lost_name()) continue;
+        if (!step || (written && !step->writable()) || strcmp(step->name(), match.name) != 0 || step->has_lost_name())
+            continue;
         struct stat by_kernel;
         const bool native = step->native(fd) && raw::fstat(fd, &by_kernel) == 0;
         step->describe(st);
@@ -141,7 +143,8 @@ void end_process() try {
     if (Board::Lock::is_held()) return;
     if (entries > 0) forget_range(0, kMostDescriptors);
     left_open::end_process();
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 void take_back_all() {
     if (entries == 0) return;

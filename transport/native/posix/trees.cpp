@@ -20,7 +20,8 @@ using Detailed = int (*)(const char*, const struct stat*, int, struct FTW*);
 // One walk; its answers are those of nftw: 0, -1 with errno, or what the program's function has returned to end it.
 class Walk {
 public:
-    Walk(Simple simple, Detailed detailed, int flags, const void* caller) : simple_(simple), detailed_(detailed), flags_(flags), caller_(caller) {}
+    Walk(Simple simple, Detailed detailed, int flags, const void* caller)
+        : simple_(simple), detailed_(detailed), flags_(flags), caller_(caller) {}
 
     int from(const char* path) {
         std::string root = path;
@@ -66,7 +67,8 @@ private:
         return detailed_(name.c_str(), &st, kind, &at);
     }
 
-    // In the folder of `path`, where names start that the program's function uses; the walk itself goes on by whole names.
+    // In the folder of `path`, where names start that the program's function uses; the walk itself goes on by whole
+    // names.
     bool enter_folder(const std::string& path) const {
         if (!(flags_ & FTW_CHDIR)) return true;
         const int base = base_of(path);
@@ -77,7 +79,8 @@ private:
         struct stat st = {};
         const bool follow = !(flags_ & FTW_PHYS);
         int kind = FTW_NS;
-        if (stat_for_program(path.c_str(), &st, follow) == 0) kind = S_ISDIR(st.st_mode) ? FTW_D : S_ISLNK(st.st_mode) ? FTW_SL : FTW_F;
+        if (stat_for_program(path.c_str(), &st, follow) == 0)
+            kind = S_ISDIR(st.st_mode) ? FTW_D : S_ISLNK(st.st_mode) ? FTW_SL : FTW_F;
         else if (follow && stat_for_program(path.c_str(), &st, false) == 0) kind = FTW_SLN;
         else if (level == 0 || (errno != EACCES && errno != ENOENT)) return -1;
         if (level == 0) device_ = st.st_dev;
@@ -99,7 +102,8 @@ private:
         int result = 0;
         if (!(flags_ & FTW_DEPTH)) result = call(path, st, FTW_D, level);
         if (acts && result == FTW_SKIP_SUBTREE) return 0;
-        for (size_t k = 0; result == 0 && k < names.size(); ++k) result = visit(path == "/" ? "/" + names[k] : path + "/" + names[k], level + 1);
+        for (size_t k = 0; result == 0 && k < names.size(); ++k)
+            result = visit(path == "/" ? "/" + names[k] : path + "/" + names[k], level + 1);
         if (acts && result == FTW_SKIP_SIBLINGS) result = 0;
         if (result != 0 || !(flags_ & FTW_DEPTH)) return result;
         if (!enter_folder(path)) return -1;
@@ -130,16 +134,19 @@ private:
 using namespace wilkins;
 using namespace wilkins::posix;
 
-WILKINS_INTERPOSE(int, nftw, const char* path, int (*visit)(const char*, const struct stat*, int, struct FTW*), int most, int flags) {
+WILKINS_INTERPOSE(int, nftw, const char* path, int (*visit)(const char*, const struct stat*, int, struct FTW*),
+                  int most, int flags) {
     if (!path || !path[0] || !in_run(WILKINS_CALLER)) return libc::nftw(path, visit, most, flags);
     const libc::KeptErrno kept;
     return kept(Walk(nullptr, visit, flags, WILKINS_CALLER).from(path));
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(nftw64, nftw);
 
 WILKINS_INTERPOSE(int, ftw, const char* path, int (*visit)(const char*, const struct stat*, int), int most) {
     if (!path || !path[0] || !in_run(WILKINS_CALLER)) return libc::ftw(path, visit, most);
     const libc::KeptErrno kept;
     return kept(Walk(visit, nullptr, 0, WILKINS_CALLER).from(path));
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 WILKINS_ALIAS(ftw64, ftw);

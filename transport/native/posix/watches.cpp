@@ -1,8 +1,8 @@
 // Watches of inotify on folders that hold steps.
 //
-// Such a watch has a twin of the same descriptor on a folder of the run, in which a thread makes a file by the name of each step that the rank may
-// read and has not consumed. So the kernel's own events tell of steps, to whatever waits for the descriptor. As they are read they become those of
-// the program's watch.
+// Such a watch has a twin of the same descriptor on a folder of the run, in which a thread makes a file by the name of
+// each step that the rank may read and has not consumed. So the kernel's own events tell of steps, to whatever waits
+// for the descriptor. As they are read they become those of the program's watch.
 #include "posix/watches.hpp"
 
 #include <dirent.h>
@@ -32,8 +32,8 @@ namespace {
 const libc::Function<int(int, const char*, uint32_t)> add_watch{"inotify_add_watch"};
 const libc::Function<int(int, int)> rm_watch{"inotify_rm_watch"};
 
-constexpr int kLongest = 200;   // ms between looks, where a bell rings for all that comes,
-constexpr int kSeveral = 20;    // and where not
+constexpr int kLongest = 200;  // ms between looks, where a bell rings for all that comes,
+constexpr int kSeveral = 20;   // and where not
 
 struct Watch {
     int fd;
@@ -45,7 +45,7 @@ struct Watch {
     std::set<uint64_t> reported;
 };
 
-std::mutex mutex;  // guards what follows; never held while the board is locked
+std::mutex mutex;                                 // guards what follows; never held while the board is locked
 std::list<Watch>& all = *new std::list<Watch>();  // for as long as the thread runs
 std::atomic<pid_t> teller{0};                     // the process whose thread tells of steps, not a fork of it
 
@@ -69,9 +69,10 @@ bool waits(const char* thread) {
     const ssize_t n = raw::read(fd, text, sizeof(text) - 1);
     raw::close(fd);
     if (n <= 0 || text[0] < '0' || text[0] > '9') return false;  // it runs
-    static const long kinds[] = {SYS_read, SYS_ppoll, SYS_pselect6, SYS_epoll_pwait, SYS_futex,
+    static const long kinds[] = {
+        SYS_read, SYS_ppoll,  SYS_pselect6,   SYS_epoll_pwait, SYS_futex,
 #ifdef SYS_poll
-                                 SYS_poll, SYS_select, SYS_epoll_wait,
+        SYS_poll, SYS_select, SYS_epoll_wait,
 #endif
     };
     const long call = strtol(text, nullptr, 10);
@@ -106,15 +107,19 @@ void tell_all(News* news) {
 }
 
 void* tell_on(void*) {
-    for (;;) guarded("inotify", [] {
-        News news;
-        tell_all(&news);
-        const Process& p = process();
-        const bool rung = news.inport >= 0 && !news.several;
-        if (rung) p.board.sleep(news.inport, news.bell, kLongest);
-        else usleep(kSeveral * 1000);
-        return 0;
-    }, [](int error) { return usleep(kLongest * 1000), error; });
+    for (;;)
+        guarded(
+            "inotify",
+            [] {
+                News news;
+                tell_all(&news);
+                const Process& p = process();
+                const bool rung = news.inport >= 0 && !news.several;
+                if (rung) p.board.sleep(news.inport, news.bell, kLongest);
+                else usleep(kSeveral * 1000);
+                return 0;
+            },
+            [](int error) { return usleep(kLongest * 1000), error; });
     return nullptr;
 }
 
@@ -145,7 +150,8 @@ void add_twin(int fd, int wd, const char* path, uint32_t mask) {
     const bool is_new = watch == all.end();
     if (is_new) {
         const Board& board = process().board;
-        const std::string name = std::string(board.folder()) + "/i" + std::to_string(board.self()) + "." + std::to_string(number++);
+        const std::string name =
+            std::string(board.folder()) + "/i" + std::to_string(board.self()) + "." + std::to_string(number++);
         if (mkdir(name.c_str(), 0700) != 0) return;
         all.push_back({fd, wd, -1, mask, name, listed, {}});
         watch = std::prev(all.end());
@@ -212,7 +218,8 @@ bool is_watched(int fd) {
 ssize_t read(int fd, void* buffer, size_t size) {
     const bool watched = is_watched(fd);
     const ssize_t n = libc::read(fd, buffer, size);
-    return n <= 0 || !watched ? n : static_cast<ssize_t>(translate(fd, static_cast<char*>(buffer), static_cast<size_t>(n)));
+    return n <= 0 || !watched ? n
+                              : static_cast<ssize_t>(translate(fd, static_cast<char*>(buffer), static_cast<size_t>(n)));
 }
 
 void forget(int fd) {
@@ -237,16 +244,19 @@ WILKINS_INTERPOSE(int, inotify_add_watch, int fd, const char* path, uint32_t mas
     watches::add_twin(fd, wd, path, mask);
     errno = saved;
     return wd;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, inotify_rm_watch, int fd, int wd) {
     if (watches::any()) {
         std::lock_guard<std::mutex> guard(watches::mutex);
-        const auto watch = std::find_if(watches::all.begin(), watches::all.end(), [=](const watches::Watch& one) { return one.fd == fd && one.wd == wd; });
+        const auto watch = std::find_if(watches::all.begin(), watches::all.end(),
+                                        [=](const watches::Watch& one) { return one.fd == fd && one.wd == wd; });
         if (watch != watches::all.end()) {
             watches::rm_watch(fd, watch->twin);
             watches::remove(watch);
         }
     }
     return watches::rm_watch(fd, wd);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)

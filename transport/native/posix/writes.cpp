@@ -1,4 +1,5 @@
-// Where the bytes of a step lie that is written: in the arena, or in the kernel's file; and what has reached that unseen.
+// Where the bytes of a step lie that is written: in the arena, or in the kernel's file; and what has reached that
+// unseen.
 #include "base/raw.hpp"
 #include "posix/copies.hpp"
 #include "posix/table.hpp"
@@ -26,7 +27,8 @@ int OpenStep::take_over(int fd) {
     if (is_draft()) return turn_to_own(fd);
     StepFile* const step = step_;
     StepFile::State* const state = step->state;
-    const bool may_be_joint = pending_ != Pending::update && state->slot >= 0 && (state->role == Role::lead || state->joined);
+    const bool may_be_joint =
+        pending_ != Pending::update && state->slot >= 0 && (state->role == Role::lead || state->joined);
     if (may_be_joint) {
         const int error = joined::begin_move(state);
         if (error == EAGAIN) return follow(step);
@@ -63,14 +65,16 @@ int OpenStep::copy_to_kernel(int fd) {
     }
     if (append_) libc::fcntl(fd, F_SETFL, O_APPEND);
     for (int k = 0; file_->references > 1 && k <= highest; ++k)
-        if (const OpenStep* const other = table[k]; other && other->file_ == file_ && other->append_) libc::fcntl(k, F_SETFL, O_APPEND);
+        if (const OpenStep* const other = table[k]; other && other->file_ == file_ && other->append_)
+            libc::fcntl(k, F_SETFL, O_APPEND);
     return 0;
 }
 
 // True of the file's own description, or of one that shares all with it.
 bool OpenStep::leads() const {
     const StepFile::State* const state = step_.load()->state;
-    return state->slot >= 0 && (state->role == Role::lead || (state->joined && pending_ != Pending::update && file_->references > 1));
+    return state->slot >= 0 &&
+           (state->role == Role::lead || (state->joined && pending_ != Pending::update && file_->references > 1));
 }
 
 void OpenStep::note_holder(int fd) {
@@ -145,8 +149,9 @@ int OpenStep::note_changed(int fd) {
     return st.st_mtim.tv_sec == 0 && st.st_mtim.tv_nsec == 0 ? 0 : start_update();
 }
 
-// True if the kernel's file is empty, and its offset where our calls have left it. Mostly one call tells both (of the lower bits, which at the
-// close is not all that is asked): the offset at the file's end, wherever that is, looks like zero. False where it is not sure.
+// True if the kernel's file is empty, and its offset where our calls have left it. Mostly one call tells both (of the
+// lower bits, which at the close is not all that is asked): the offset at the file's end, wherever that is, looks like
+// zero. False where it is not sure.
 bool OpenStep::is_untouched(int fd) const {
     const off_t offset = offset_;
     int ahead = 0;
@@ -200,9 +205,11 @@ struct InOrder {
     bool has(uint64_t place) const { return known && place >= begin && place < end; }
 };
 
-// A page of the kernel's file over the same bytes of the arena. Bytes that were not written are zero there, as are zeros that
-// were. Returns how many bytes of the arena might be either, or were written by our calls so lately that they may be the newer ones.
-uint64_t lay_over(unsigned char* arena, const unsigned char* page, uint64_t at, uint64_t count, const InOrder& in_order, RecentWrites& recent) {
+// A page of the kernel's file over the same bytes of the arena. Bytes that were not written are zero there, as are
+// zeros that were. Returns how many bytes of the arena might be either, or were written by our calls so lately that
+// they may be the newer ones.
+uint64_t lay_over(unsigned char* arena, const unsigned char* page, uint64_t at, uint64_t count, const InOrder& in_order,
+                  RecentWrites& recent) {
     uint64_t unknown = 0;
     for (uint64_t k = 0; k < count; ++k) {
         if (arena[k] == page[k]) continue;
@@ -215,8 +222,8 @@ uint64_t lay_over(unsigned char* arena, const unsigned char* page, uint64_t at, 
 
 }  // namespace
 
-// What something unseen has written becomes part of the arena. It was written after all that our calls have put there, but for the
-// last of it.
+// What something unseen has written becomes part of the arena. It was written after all that our calls have put there,
+// but for the last of it.
 int OpenStep::merge(int fd, uint64_t written) {
     StepFile* step = step_;
     const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
@@ -229,14 +236,16 @@ int OpenStep::merge(int fd, uint64_t written) {
     // The file's length alone was changed.
     if (at < 0 && errno == ENXIO) error = step->set_eof(written);
     else if (written > before) error = step->set_eof(written);
-    const InOrder in_order = {at >= 0 && end > begin && static_cast<uint64_t>(at) >= begin / kPage * kPage && written <= end, begin, end};
+    const InOrder in_order = {
+        at >= 0 && end > begin && static_cast<uint64_t>(at) >= begin / kPage * kPage && written <= end, begin, end};
     uint64_t unknown = 0;
     while (!error && at >= 0 && static_cast<uint64_t>(at) < written) {
         const auto hole = static_cast<uint64_t>(libc::lseek(reading, at, SEEK_HOLE));
         for (auto place = static_cast<uint64_t>(at); !error && place < std::min(hole, written);) {
             unsigned char page[kPage];
             const uint64_t count = std::min({kPage, hole - place, written - place});
-            if (libc::pread(reading, page, count, static_cast<off_t>(place)) != static_cast<ssize_t>(count)) error = EIO;
+            if (libc::pread(reading, page, count, static_cast<off_t>(place)) != static_cast<ssize_t>(count))
+                error = EIO;
             unsigned char known[kPage];
             if (!error) step->read(place, known, count);
             if (!error) unknown += lay_over(known, page, place, count, in_order, file_->recent);

@@ -1,4 +1,5 @@
-// The C functions by which a Python task's start-up code (transport/actions.py) sets hooks, and by which these serve files.
+// The C functions by which a Python task's start-up code (transport/actions.py) sets hooks, and by which these serve
+// files.
 #include "board/border.hpp"
 #include "events.hpp"
 #include "hdf5/hdf5.hpp"
@@ -14,7 +15,6 @@
 #include <cerrno>
 #include <cstring>
 
-
 namespace wilkins {
 namespace actions {
 namespace {
@@ -23,7 +23,8 @@ std::atomic<bool> keeps{false};
 
 bool is_own(const Process& p, const SlotRecord& slot) {
     const SourceRecord& source = p.board.source(slot.source);
-    return p.board.port(source.port).task == p.context.task && (source.rank == p.context.rank || slot.writer == p.rank_index);
+    return p.board.port(source.port).task == p.context.task &&
+           (source.rank == p.context.rank || slot.writer == p.rank_index);
 }
 
 // This rank's closed file that was begun first after `stamp`, or -1.
@@ -82,22 +83,27 @@ using namespace wilkins::actions;
 WILKINS_API(int, wilkins_actions_rank()) {
     const Process& p = process();
     return p.context.active ? p.task_rank() : -1;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_API(void, wilkins_actions_hook(int event, void (*hook)(const char*))) {
     if (event < 0 || event >= kEvents) return;
     hooks[event].store(hook);
     active = true;
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 WILKINS_API(void, wilkins_actions_serve_on_close(int serves)) {
     serves_on_close = serves != 0;
     active = true;
-} WILKINS_OR()
+}
+WILKINS_OR()
 
-WILKINS_API(void, wilkins_actions_keep(int keep)) { keeps = keep != 0; } WILKINS_OR()
+WILKINS_API(void, wilkins_actions_keep(int keep)) { keeps = keep != 0; }
+WILKINS_OR()
 
-// Publishes what this rank has written: files that are open, and files that are closed and were kept back. 0 or an errno.
+// Publishes what this rank has written: files that are open, and files that are closed and were kept back. 0 or an
+// errno.
 WILKINS_API(int, wilkins_actions_serve_all()) {
     if (closing.depth > 0) {
         closing.serve = true;
@@ -106,7 +112,8 @@ WILKINS_API(int, wilkins_actions_serve_all()) {
     const bool flushed = serve_open();
     const int error = serve_closed();
     return error ? error : flushed ? 0 : EIO;
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 
 // Takes this rank's closed files away that were kept back.
 WILKINS_API(void, wilkins_actions_clear()) {
@@ -114,7 +121,8 @@ WILKINS_API(void, wilkins_actions_clear()) {
     if (!p.context.active) return;
     Board::Lock lock(p.board);
     for (int index; (index = next_closed(p, 0)) >= 0;) queue::withdraw(p.board, index);
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 // The k-th in-port's pattern; its length, or -1 if there is none.
 WILKINS_API(int, wilkins_actions_inport(int k, char* pattern, int room)) {
@@ -126,9 +134,11 @@ WILKINS_API(int, wilkins_actions_inport(int k, char* pattern, int room)) {
         return static_cast<int>(strlen(pattern));
     }
     return -1;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
-// The name of the step that the k-th in-port would give next; waits for one. Its length, 0 at the end of the stream, or -1.
+// The name of the step that the k-th in-port would give next; waits for one. Its length, 0 at the end of the stream, or
+// -1.
 WILKINS_API(int, wilkins_actions_next(int k, char* name, int room)) {
     Process& p = process();
     if (!p.context.active || room < static_cast<int>(kNameMax)) return -1;
@@ -147,11 +157,16 @@ WILKINS_API(int, wilkins_actions_next(int k, char* name, int room)) {
         }
     }
     return -1;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 WILKINS_API(int, wilkins_actions_matches(const char* name)) {
     Match match;
     return match_name(name, &match) ? 1 : 0;
-} WILKINS_OR(0)
+}
+WILKINS_OR(0)
 
-WILKINS_API(void, wilkins_actions_log(const char* method, const char* why)) { log_event(event::no_action(method, why)); } WILKINS_OR()
+WILKINS_API(void, wilkins_actions_log(const char* method, const char* why)) {
+    log_event(event::no_action(method, why));
+}
+WILKINS_OR()

@@ -1,5 +1,5 @@
-// The launcher's thread that makes memory ready for arenas (see board/ahead.hpp): of huge pages, where the kernel has some, since
-// a program maps those at little cost.
+// The launcher's thread that makes memory ready for arenas (see board/ahead.hpp): of huge pages, where the kernel has
+// some, since a program maps those at little cost.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,11 +28,12 @@ using ahead::State;
 namespace {
 
 constexpr uint64_t kHuge = 2u << 20;
-constexpr int kPopulateWrite = 23, kCollapse = 25;       // MADV_: Linux 5.14 and 6.1
-constexpr uint64_t kShare = 4;                           // no more than one part in so many of the memory that is free
-constexpr uint64_t kLookAgain = 64u << 20;               // bytes after which what is free is looked at again
-constexpr int64_t kSlow = 20'000'000;                    // ns of its own time for a huge page: the kernel moves others out of its way
-constexpr int64_t kUnused = 30'000'000'000;              // ns for which memory is kept ready that no step asks for while others go on
+constexpr int kPopulateWrite = 23, kCollapse = 25;  // MADV_: Linux 5.14 and 6.1
+constexpr uint64_t kShare = 4;                      // no more than one part in so many of the memory that is free
+constexpr uint64_t kLookAgain = 64u << 20;          // bytes after which what is free is looked at again
+constexpr int64_t kSlow = 20'000'000;  // ns of its own time for a huge page: the kernel moves others out of its way
+constexpr int64_t kUnused =
+    30'000'000'000;  // ns for which memory is kept ready that no step asks for while others go on
 constexpr int kNice = 5;
 
 int64_t own_time() {
@@ -41,15 +42,16 @@ int64_t own_time() {
     return static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
 }
 
-// A file that gets its pages. Its mapping is for the kernel's advice alone: nothing is read or written through it, so the file may be
-// cut at any time.
+// A file that gets its pages. Its mapping is for the kernel's advice alone: nothing is read or written through it, so
+// the file may be cut at any time.
 class Pages {
 public:
     Pages(int fd, uint64_t size) : fd_(fd), size_(size) {
         room_ = mmap(nullptr, size + 2 * kHuge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (room_ == MAP_FAILED) return;
         const uintptr_t at = (reinterpret_cast<uintptr_t>(room_) + kHuge - 1) / kHuge * kHuge;
-        void* const bytes = mmap(reinterpret_cast<void*>(at), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+        void* const bytes =
+            mmap(reinterpret_cast<void*>(at), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
         if (bytes != MAP_FAILED) bytes_ = static_cast<unsigned char*>(bytes);
     }
     ~Pages() {
@@ -59,7 +61,8 @@ public:
     Pages(const Pages&) = delete;
     Pages& operator=(const Pages&) = delete;
 
-    // Gives the bytes from `begin` memory, a huge page at most. False: there is none, or the file is shorter by now, or the kernel cannot.
+    // Gives the bytes from `begin` memory, a huge page at most. False: there is none, or the file is shorter by now, or
+    // the kernel cannot.
     bool fill(uint64_t begin, uint64_t count) {
         if (!bytes_) return false;
         if (patience_ > 0 && count == kHuge) {
@@ -83,7 +86,8 @@ private:
 
 class Maker {
 public:
-    explicit Maker(const Board& board) : board_(board), unused_since_(static_cast<size_t>(board.head().sources * kSpares), 0) {}
+    explicit Maker(const Board& board)
+        : board_(board), unused_since_(static_cast<size_t>(board.head().sources * kSpares), 0) {}
 
     // Starts the thread. Returns 0 or an errno.
     int begin() {
@@ -134,7 +138,8 @@ private:
         limit.tv_sec = pause / 1'000'000'000;
         limit.tv_nsec = pause % 1'000'000'000;
         const struct timespec* const at_most = first == INT64_MAX ? nullptr : &limit;
-        syscall(SYS_futex, reinterpret_cast<uint32_t*>(&board_.head().ahead_bell), FUTEX_WAIT, seen, at_most, nullptr, 0);
+        syscall(SYS_futex, reinterpret_cast<uint32_t*>(&board_.head().ahead_bell), FUTEX_WAIT, seen, at_most, nullptr,
+                0);
     }
 
     int64_t& unused_since(int s, int k) { return unused_since_[static_cast<size_t>(s * kSpares + k)]; }
@@ -222,30 +227,36 @@ private:
     const Board& board_;
     std::atomic<bool> ending_{false};
     pthread_t thread_{};
-    std::vector<int64_t> unused_since_;  // of each spare, ns; 0: it is not there, or its source has published nothing yet
+    std::vector<int64_t>
+        unused_since_;  // of each spare, ns; 0: it is not there, or its source has published nothing yet
 };
 
 }  // namespace
 
-// A rank's steps on an out-port will take so many bytes, as far as is known; no more than `most` arenas are needed for them.
+// A rank's steps on an out-port will take so many bytes, as far as is known; no more than `most` arenas are needed for
+// them.
 WILKINS_API(void, wilkins_ahead_expect(const Board* board, int outport, int rank, uint64_t bytes, unsigned most)) {
     Ahead& ahead = board->source(board->port(outport), rank).ahead;
     ahead.expected.store(bytes);
     ahead.most.store(most);
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 // Makes memory ready from now on, beside all else. nullptr: it cannot, and the run goes on without.
 WILKINS_API(Maker*, wilkins_ahead_begin(const Board* board)) {
     auto maker = std::make_unique<Maker>(*board);
     return maker->begin() == 0 ? maker.release() : nullptr;
-} WILKINS_OR(nullptr)
+}
+WILKINS_OR(nullptr)
 
 WILKINS_API(void, wilkins_ahead_end(Maker* maker)) {
     maker->end();
     delete maker;
-} WILKINS_OR()
+}
+WILKINS_OR()
 
-// The largest steps that ranks have published, of those for which memory is worth making ready, one a line: out-port, rank, bytes.
+// The largest steps that ranks have published, of those for which memory is worth making ready, one a line: out-port,
+// rank, bytes.
 WILKINS_API(size_t, wilkins_largest_steps(const Board* board, char* text, size_t room)) {
     std::string out;
     for (const SourceRecord& source : sources_of(*board))
@@ -255,4 +266,5 @@ WILKINS_API(size_t, wilkins_largest_steps(const Board* board, char* text, size_t
     out.copy(text, n);
     if (room) text[n] = 0;
     return out.size();
-} WILKINS_OR(SIZE_MAX)
+}
+WILKINS_OR(SIZE_MAX)

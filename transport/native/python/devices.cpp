@@ -1,5 +1,5 @@
-// What device buffers ask of the layer: which arena an address lies in, and who still needs a step whose values are on a device
-// only. A C interface for wilkins/transport/devices/.
+// What device buffers ask of the layer: which arena an address lies in, and who still needs a step whose values are on
+// a device only. A C interface for wilkins/transport/devices/.
 #include <cstdint>
 #include <iterator>
 
@@ -32,19 +32,25 @@ WILKINS_API(int, wilkins_arena_at(uint64_t address, ArenaPart* part)) {
     const SlotRecord& record = p.board.slot(slot);
     const uint64_t size = record.reserved.load(std::memory_order_acquire);
     if (open_to(mapping, size) != 0) return 0;
-    *part = {reinterpret_cast<uint64_t>(mapping.bytes), size, record.cuts.load(std::memory_order_acquire), mapping.writable, mapping.kept,
+    *part = {reinterpret_cast<uint64_t>(mapping.bytes),
+             size,
+             record.cuts.load(std::memory_order_acquire),
+             mapping.writable,
+             mapping.kept,
              slot};
     return 1;
-} WILKINS_OR(0)
+}
+WILKINS_OR(0)
 
 // The arena of a step that is being written, and what identifies the step.
 WILKINS_API(int, wilkins_device_slot(const StepFile* step, uint64_t* stamp)) {
     *stamp = step->identity();
     return step->state->slot;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
-// The ranks that read files of this name from memory; 0 if device memory cannot accompany its steps, as where these are published by
-// another rule than their close, and so in another arena or by another process.
+// The ranks that read files of this name from memory; 0 if device memory cannot accompany its steps, as where these are
+// published by another rule than their close, and so in another arena or by another process.
 WILKINS_API(int, wilkins_device_readers(const char* name)) {
     Match match;
     if (!match_name(name, &match) || match.outport < 0) return 0;
@@ -55,18 +61,22 @@ WILKINS_API(int, wilkins_device_readers(const char* name)) {
     Board::Lock lock(board);
     for (const ChannelRecord& channel : channels_of(board, port)) readers += channel.readers;
     return readers;
-} WILKINS_OR(0)
+}
+WILKINS_OR(0)
 
-WILKINS_API(int, wilkins_device_rank()) { return context().rank; } WILKINS_OR(-1)
+WILKINS_API(int, wilkins_device_rank()) { return context().rank; }
+WILKINS_OR(-1)
 
 // This process's number in the run, which no other process has ever.
-WILKINS_API(unsigned, wilkins_device_process()) { return process().board.self(); } WILKINS_OR(0)
+WILKINS_API(unsigned, wilkins_device_process()) { return process().board.self(); }
+WILKINS_OR(0)
 
 // The out-port that files of this name belong to, or -1.
 WILKINS_API(int, wilkins_device_outport(const char* name)) {
     Match match;
     return match_name(name, &match) ? match.outport : -1;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 // A rank of a task, as readers sign their answers.
 struct Reader {
@@ -74,8 +84,8 @@ struct Reader {
     int32_t rank;
 };
 
-// How a step stands whose producer wants to end: -1: a reader has yet to take it; else, how many ranks hold it, of which the first
-// `room` are noted in `holders`.
+// How a step stands whose producer wants to end: -1: a reader has yet to take it; else, how many ranks hold it, of
+// which the first `room` are noted in `holders`.
 WILKINS_API(int, wilkins_device_held(int index, uint64_t stamp, Reader* holders, int room)) {
     Process& p = process();
     const Board& board = p.board;
@@ -98,4 +108,5 @@ WILKINS_API(int, wilkins_device_held(int index, uint64_t stamp, Reader* holders,
         ++ranks;
     }
     return ranks;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)

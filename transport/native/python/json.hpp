@@ -41,10 +41,8 @@ void append_json(std::string& out, const Value& value);
 
 template <typename Value>
 void append_json(std::string& out, const std::optional<Value>& value) {
-    if (value)
-        append_json(out, *value);
-    else
-        out += "null";
+    if (value) append_json(out, *value);
+    else out += "null";
 }
 
 template <typename Value>

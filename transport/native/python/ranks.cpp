@@ -5,11 +5,13 @@
 
 using namespace wilkins;
 
-// From now on the calling thread waits for other ranks of its task, as within a call of MPI's that does (see mpi/among.hpp); or not any more.
+// From now on the calling thread waits for other ranks of its task, as within a call of MPI's that does (see
+// mpi/among.hpp); or not any more.
 WILKINS_API(void, wilkins_ranks_wait(int waits)) {
     if (!context().active) return;
     const Process& p = process();
     if (!p.context.active || p.context.nprocs < 2) return;
     if (waits) enter_among(p.board, p.me());
     else leave_among(p.board, p.me());
-} WILKINS_OR()
+}
+WILKINS_OR()

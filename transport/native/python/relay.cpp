@@ -1,8 +1,10 @@
-// The two halves of a relay, which carries the steps of a port to another host: a C interface for wilkins/transport/relay.py.
+// The two halves of a relay, which carries the steps of a port to another host: a C interface for
+// wilkins/transport/relay.py.
 //
-// A step goes from its arena to the socket, and from the socket to an arena: no copy lies between, and each process keeps its
-// mappings. The receiver says when it can take a step, and what of a step was read last. What it gets is a head, the names, and these
-// bytes; the step is published with the others absent, and kept where it is (steps/lazy.hpp).
+// A step goes from its arena to the socket, and from the socket to an arena: no copy lies between, and each process
+// keeps its mappings. The receiver says when it can take a step, and what of a step was read last. What it gets is a
+// head, the names, and these bytes; the step is published with the others absent, and kept where it is
+// (steps/lazy.hpp).
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,7 +41,8 @@ constexpr uint64_t kSmall = 0;
 constexpr uint64_t kSmall = 4 * kBlock;
 #endif
 constexpr uint32_t kMostListed = 1 << 20;
-// Of what one call moves: a kernel that is given 128 MB at once takes twice as long as with pieces that stay in a cache.
+// Of what one call moves: a kernel that is given 128 MB at once takes twice as long as with pieces that stay in a
+// cache.
 constexpr size_t kPiece = 1 << 20;
 
 // Asks for a step. So many ranges follow: what it is to bring along.
@@ -47,8 +50,8 @@ struct Ask {
     uint64_t ranges;
 };
 
-// No name: the stream has ended. The folder, the name, what else was published before it there (see queue::before), the ranges that are
-// brought and where others are follow, and then those bytes.
+// No name: the stream has ended. The folder, the name, what else was published before it there (see queue::before), the
+// ranges that are brought and where others are follow, and then those bytes.
 struct Head {
     uint32_t folder;  // bytes of the folder in which its producer named the step
     uint32_t name;    // of that name
@@ -58,11 +61,13 @@ struct Head {
     uint64_t published;  // its place in the order of publication, on its host
     uint64_t before;
     uint64_t ranges;
-    uint64_t hosts;  // that have bytes of it, which this one has not: their addresses follow the ranges, after that of the host on which it was made,
+    uint64_t hosts;  // that have bytes of it, which this one has not: their addresses follow the ranges, after that of
+                     // the host on which it was made,
     uint64_t runs;   // and then who has which
 };
 
-// Moves all by calls that move some. Returns 0 or an errno; ECONNRESET: the other half has left; EINTR: Python has an exception to raise.
+// Moves all by calls that move some. Returns 0 or an errno; ECONNRESET: the other half has left; EINTR: Python has an
+// exception to raise.
 template <class Move>
 int move_all(Pieces pieces, Move move) {
     PythonUnlocked python;
@@ -97,7 +102,9 @@ int transmit(int wire, Pieces from, int flags) {
     });
 }
 
-int transmit(int wire, const void* from, uint64_t count, int flags) { return transmit(wire, one_piece(from, count), flags); }
+int transmit(int wire, const void* from, uint64_t count, int flags) {
+    return transmit(wire, one_piece(from, count), flags);
+}
 
 constexpr int kEnd = -1;  // no step will come any more
 
@@ -162,7 +169,8 @@ int send_step(int wire, StepFile& step, const char* name, const char* folder, co
               const std::vector<homes::Range>& asked) {
     const uint64_t size = step.eof();
     Places places = places_of(step, asked);
-    if (places.runs.size() > kMostListed || places.brought.size() > kMostListed) {  // its readers here have brought so many pieces of it
+    if (places.runs.size() > kMostListed ||
+        places.brought.size() > kMostListed) {  // its readers here have brought so many pieces of it
         PythonUnlocked python;
         step.bring({{0, size}});
         if (const int error = step.settle()) return error;
@@ -171,8 +179,16 @@ int send_step(int wire, StepFile& step, const char* name, const char* folder, co
     const auto& [brought, hosts, runs] = places;
     const StepToken token = step.token();
     const uint64_t number = process().board.slot(token.slot).sequence;
-    const Head head = {static_cast<uint32_t>(strlen(folder)), static_cast<uint32_t>(strlen(name)), size, number, token, step.state->published,
-                       before.size(), brought.size(), hosts.size(), runs.size()};
+    const Head head = {static_cast<uint32_t>(strlen(folder)),
+                       static_cast<uint32_t>(strlen(name)),
+                       size,
+                       number,
+                       token,
+                       step.state->published,
+                       before.size(),
+                       brought.size(),
+                       hosts.size(),
+                       runs.size()};
     std::vector<char> text;
     const auto add = [&text](const void* from, size_t count) {
         text.insert(text.end(), static_cast<const char*>(from), static_cast<const char*>(from) + count);
@@ -197,13 +213,15 @@ int receive_list(int wire, uint64_t count, std::vector<T>* list) {
     return receive(wire, list->data(), count * sizeof(T));
 }
 
-StepFile* sent = nullptr;  // stays until the next one is asked for: if it has to stay any longer, the receiver keeps it by then
+StepFile* sent =
+    nullptr;  // stays until the next one is asked for: if it has to stay any longer, the receiver keeps it by then
 
 }  // namespace
 
-// Sends the in-port's next step when the receiver asks for one. `name`, `folder`: by which its producer called it, and from where. The step
-// stays for a while afterwards: its producer may look at it. Returns 0, -1: none will come, which the receiver knows, or an errno. ENOTDIR: from
-// where is not known any more; ECONNRESET: the receiver has left; EINTR: the run is being stopped, or Python has an exception to raise.
+// Sends the in-port's next step when the receiver asks for one. `name`, `folder`: by which its producer called it, and
+// from where. The step stays for a while afterwards: its producer may look at it. Returns 0, -1: none will come, which
+// the receiver knows, or an errno. ENOTDIR: from where is not known any more; ECONNRESET: the receiver has left; EINTR:
+// the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_send(int index, int wire, char* name, char* folder)) {
     Ask ask{};
     std::vector<homes::Range> asked;
@@ -219,7 +237,8 @@ WILKINS_API(int, wilkins_relay_send(int index, int wire, char* name, char* folde
     }
     const bool known = folder[0] || name[0] == '/';
     return known ? send_step(wire, *sent, name, folder, before, asked) : ENOTDIR;
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 
 namespace {
 
@@ -238,7 +257,9 @@ std::vector<homes::Range> wanted() {
 bool are_sound(const std::vector<homes::Range>& ranges, uint64_t size) {
     uint64_t end = 0;
     for (const homes::Range& range : ranges) {
-        if (range.begin < end || range.begin % homes::kSector != 0 || range.end > size || (range.end % homes::kSector != 0 && range.end != size)) return false;
+        if (range.begin < end || range.begin % homes::kSector != 0 || range.end > size ||
+            (range.end % homes::kSector != 0 && range.end != size))
+            return false;
         end = range.end;
     }
     return true;
@@ -261,10 +282,10 @@ int receive_elsewhere(int wire, const Head& head, lazy::Elsewhere* elsewhere) {
     return std::all_of(elsewhere->runs.begin(), elsewhere->runs.end(), known) ? 0 : EPROTO;
 }
 
-// The step's bytes come, or some of them: the others stay at `server`, and at hosts that have parts. Of what was asked for, they come from
-// there, too.
-int fill(int wire, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked, const std::vector<homes::Range>& brought,
-         const lazy::Elsewhere& elsewhere, const char* server) {
+// The step's bytes come, or some of them: the others stay at `server`, and at hosts that have parts. Of what was asked
+// for, they come from there, too.
+int fill(int wire, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked,
+         const std::vector<homes::Range>& brought, const lazy::Elsewhere& elsewhere, const char* server) {
     uint64_t count = 0;
     Pieces bytes;
     for (const homes::Range& range : brought) {
@@ -288,7 +309,8 @@ int note_origin(const StepFile& step, uint64_t published, const std::vector<uint
     return queue::note_origin(board, board.slot(step.state->slot), published, before) ? 0 : EPROTO;
 }
 
-int receive_step(int wire, const char* name, const Head& head, const std::vector<homes::Range>& asked, const char* server) {
+int receive_step(int wire, const char* name, const Head& head, const std::vector<homes::Range>& asked,
+                 const char* server) {
     std::vector<uint64_t> before;
     std::vector<homes::Range> brought;
     lazy::Elsewhere elsewhere;
@@ -296,7 +318,8 @@ int receive_step(int wire, const char* name, const Head& head, const std::vector
     if (const int error = receive_list(wire, head.ranges, &brought)) return error;
     if (const int error = receive_elsewhere(wire, head, &elsewhere)) return error;
     Match match;
-    if (!are_sound(brought, head.size) || !match_name(name, &match, Purpose::create) || match.outport < 0) return EPROTO;
+    if (!are_sound(brought, head.size) || !match_name(name, &match, Purpose::create) || match.outport < 0)
+        return EPROTO;
     int error = 0;
     StepFile* step = open_step(match, Intent::create, 1, &error);
     if (!step) return error;
@@ -311,13 +334,14 @@ int receive_step(int wire, const char* name, const Head& head, const std::vector
 
 }  // namespace
 
-// Asks for a step, and publishes it under its name. `folder`: where the process is; it goes where the producer was. `server`: where the sender gives
-// what is absent (address:port). Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has left; EINTR: the run is being
-// stopped, or Python has an exception to raise.
+// Asks for a step, and publishes it under its name. `folder`: where the process is; it goes where the producer was.
+// `server`: where the sender gives what is absent (address:port). Returns 0, -1: there is none any more, or an errno.
+// ECONNRESET: the sender has left; EINTR: the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name, char* folder)) {
     const Process& p = process();
     PortRecord& outport = p.board.port(p.first_port);
-    if (!outport.asked_at[0]) strncpy(outport.asked_at, server, kAddressMax - 1);  // readers look at it once a step has come
+    if (!outport.asked_at[0])
+        strncpy(outport.asked_at, server, kAddressMax - 1);  // readers look at it once a step has come
     const std::vector<homes::Range> wants = wanted();
     const Ask ask = {wants.size()};
     Head head{};
@@ -336,10 +360,11 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name,
         strcpy(folder, above);
     }
     return receive_step(wire, name, head, wants, server);
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 
-// No step will come any more, and the task's readers may know. Waits until they can read no step of which bytes are absent. Returns 0, or EINTR: the
-// run is being stopped, or Python has an exception to raise.
+// No step will come any more, and the task's readers may know. Waits until they can read no step of which bytes are
+// absent. Returns 0, or EINTR: the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_end()) {
     const Process& p = process();
     {
@@ -347,4 +372,5 @@ WILKINS_API(int, wilkins_relay_end()) {
         queue::task_exited(p.board, p.context.task, true, true, log_discarded);
     }
     return kept().await_end(p.first_port);
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)

@@ -20,7 +20,8 @@ namespace wilkins {
 namespace {
 
 bool waits_now(const RankRecord& rank) {
-    return std::any_of(std::begin(rank.waits), std::end(rank.waits), [](const WaitRecord& wait) { return wait.what != WaitFor::nothing; });
+    return std::any_of(std::begin(rank.waits), std::end(rank.waits),
+                       [](const WaitRecord& wait) { return wait.what != WaitFor::nothing; });
 }
 
 // By tasks: each within one.
@@ -49,15 +50,18 @@ facts::TaskFacts task_facts(const Board& board, Survey& survey, int index, int64
     task.met_failure = record.met_failure != 0;
     task.failed_open = failed_open(board, index);
     for (int k = 0; k < kUnmatchedNames; ++k)
-        if (const UnmatchedName& place = board.unmatched_names(index)[k]; place.whole.load(std::memory_order_acquire)) task.unmatched_names.push_back({place.name, place.uses});
+        if (const UnmatchedName& place = board.unmatched_names(index)[k]; place.whole.load(std::memory_order_acquire))
+            task.unmatched_names.push_back({place.name, place.uses});
     for (RankRecord& rank : ranks_of(board, record)) {
         const int r = board.index(rank);
         task.waiting_s.count += rank.waiting_ns.load();
         task.moving_s.count += rank.moving_ns.load();
         task.moved_bytes += rank.moved_bytes.load();
-        if (const int64_t began = rank.flush_since; began != 0 && !waits_now(rank)) task.flushes.push_back({rank.rank, rank.flush_pid, rank.flush_port, since(began)});
+        if (const int64_t began = rank.flush_since; began != 0 && !waits_now(rank))
+            task.flushes.push_back({rank.rank, rank.flush_pid, rank.flush_port, since(began)});
         if (const EmptyLooks& empty_looks = rank.empty_looks; empty_looks.looks > 0 && empty_looks.files == rank.files)
-            task.polls.push_back({rank.rank, empty_looks.port, empty_looks.name, empty_looks.looks, since(empty_looks.since), empty_looks.lists != 0});
+            task.polls.push_back({rank.rank, empty_looks.port, empty_looks.name, empty_looks.looks,
+                                  since(empty_looks.since), empty_looks.lists != 0});
         if (!waits_now(rank)) {
             if (threads && is_among_ranks(board, r, kAmongNs) && !is_unsure(board, r)) task.among.push_back(rank.rank);
             continue;
@@ -67,13 +71,13 @@ facts::TaskFacts task_facts(const Board& board, Survey& survey, int index, int64
             task.waiting_s.count += since(wait.since).count;
             const bool strange = wait.what == WaitFor::data && strcmp(wait.name, board.port(wait.port).pattern) != 0 &&
                                  queue::is_strange(board, board.port(wait.port), wait.name);
-            task.waits.push_back({rank.rank, wait.pid, wait.what, wait.port, wait.name, since(wait.since), strange, wait.kind == WaitKind::gives_up, unsure,
-                                  by_task(board, survey.waits_on(r, wait))});
+            task.waits.push_back({rank.rank, wait.pid, wait.what, wait.port, wait.name, since(wait.since), strange,
+                                  wait.kind == WaitKind::gives_up, unsure, by_task(board, survey.waits_on(r, wait))});
         });
     }
     if (const int awaited = record.awaits - 1; awaited >= 0 && record.state != TaskState::ended && task.waits.empty())
-        task.waits.push_back({0, 0, WaitFor::data, awaited, board.port(awaited).pattern, since(record.awaits_since), false, false, false,
-                              by_task(board, survey.producers(awaited))});
+        task.waits.push_back({0, 0, WaitFor::data, awaited, board.port(awaited).pattern, since(record.awaits_since),
+                              false, false, false, by_task(board, survey.producers(awaited))});
     return task;
 }
 
@@ -145,7 +149,8 @@ facts::Report take_facts(const Board& board, bool threads) {
     const int64_t now = now_ns();
     for (int t = 0; t < head.tasks; ++t) report.tasks.push_back(task_facts(board, survey, t, now, threads));
     for (const PortRecord& port : ports_of(board)) report.ports.push_back(port_facts(board, port));
-    for (const ChannelRecord& channel : channels_of(board)) report.channels.push_back(channel_facts(board, survey, channel));
+    for (const ChannelRecord& channel : channels_of(board))
+        report.channels.push_back(channel_facts(board, survey, channel));
     report.memory_bytes = head.memory + ahead::held(board, -1);
     report.memory_peak_bytes = std::max(head.memory_peak, report.memory_bytes);
     report.trace_stopped = head.trace_stopped != 0;
@@ -157,7 +162,8 @@ facts::Report take_facts(const Board& board, bool threads) {
 std::optional<facts::FailedOpen> failed_open(const Board& board, int task) {
     const FailedOpen* const open = queue::last_failed_open(board, task);
     if (!open) return std::nullopt;
-    return facts::FailedOpen{open->port, open->name, open->sought.load(), open->steps, open->opens, open->process, open->went_on.load(), open->then};
+    return facts::FailedOpen{open->port,  open->name,    open->sought.load(),  open->steps,
+                             open->opens, open->process, open->went_on.load(), open->then};
 }
 
 std::string report(const Board& board, Board::Lock& lock, bool threads) {

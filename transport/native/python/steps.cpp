@@ -1,4 +1,5 @@
-// The steps of an in-port one after the other, for programs written for Wilkins: a C interface for wilkins/transport/steps.py.
+// The steps of an in-port one after the other, for programs written for Wilkins: a C interface for
+// wilkins/transport/steps.py.
 #include <cerrno>
 #include <cstring>
 
@@ -20,9 +21,10 @@ int find_inport(const Process& p, const char* pattern) {
     for (const PortRecord& port : ports_of(p, Direction::in)) {
         ++inports;
         char clean[kNameMax];
-        const bool same = !pattern[0] || (normalise(pattern, clean, sizeof(clean)) &&
-                                          (!strcmp(clean, port.pattern) ||
-                                           !strcmp(last_components(clean, static_cast<int>(port.components)), port.pattern)));
+        const bool same =
+            !pattern[0] || (normalise(pattern, clean, sizeof(clean)) &&
+                            (!strcmp(clean, port.pattern) ||
+                             !strcmp(last_components(clean, static_cast<int>(port.components)), port.pattern)));
         if (same && found < 0) found = p.board.index(port);
     }
     return pattern[0] || inports == 1 ? found : -1;
@@ -40,7 +42,8 @@ WILKINS_API(int, wilkins_steps_port(const char* pattern)) {
     PortRecord& port = p.board.port(index);
     port.touched = 1;
     return queue::may_read(p.board, index, p.context.rank) ? index : -EACCES;
-} WILKINS_OR(-errno)
+}
+WILKINS_OR(-errno)
 
 // Waits for the in-port's next step and takes it: 0, with the step's name in `name`; ENOENT: none will come; EINTR: the
 // run is being stopped, or Python has an exception to raise. Leaves the step before.
@@ -59,17 +62,20 @@ WILKINS_API(int, wilkins_steps_next(int index, char* name)) {
         if (queue::has_its_step(board, index, p.context.rank) || !queue::can_produce(board, index)) return ENOENT;
         if (const int error = wait.nap(lock)) return error;
     }
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)
 
 // Processes of the rank take the steps by turns, each of them whole before another one asks.
-WILKINS_API(void, wilkins_steps_by_turns(int index)) { process().board.port(index).by_turns = 1; } WILKINS_OR()
+WILKINS_API(void, wilkins_steps_by_turns(int index)) { process().board.port(index).by_turns = 1; }
+WILKINS_OR()
 
 // The program is done with the step before and asks for no other.
 WILKINS_API(void, wilkins_steps_leave(int index)) {
     Process& p = process();
     Board::Lock lock(p.board);
     queue::leave(p.board, index, p.context.rank);
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 // The patterns of the task's in-ports in memory, one per line; as snprintf.
 WILKINS_API(size_t, wilkins_steps_ports(char* text, size_t room)) {
@@ -85,4 +91,5 @@ WILKINS_API(size_t, wilkins_steps_ports(char* text, size_t room)) {
     }
     if (room) text[used < room ? used : room - 1] = 0;
     return used;
-} WILKINS_OR(0)
+}
+WILKINS_OR(0)

@@ -22,7 +22,8 @@ WILKINS_API(int, wilkins_try_create(const Board* board, int source, const char* 
     strcpy(slot.name, name);
     slot.state = SlotState::writing;
     return index;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 // The step is closed. Returns 1 if the channel keeps it; `dropped` is a step given up for it, or -1.
 WILKINS_API(int, wilkins_try_publish(const Board* board, int index, int channel_index, int64_t* dropped)) {
@@ -37,7 +38,8 @@ WILKINS_API(int, wilkins_try_publish(const Board* board, int index, int channel_
     for (const SlotRecord& slot : slots_of(*board, source))
         if (*was++ && !on_channel(*board, slot, channel)) *dropped = static_cast<int64_t>(slot.sequence);
     return on_channel(*board, board->slot(index), channel) ? 1 : 0;
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 // The rank opens its next step. Returns 0, EAGAIN where it would wait, or ENOENT where the stream has ended.
 WILKINS_API(int, wilkins_try_open(const Board* board, int inport, int reader, const char* name, uint64_t* sequence)) {
@@ -47,4 +49,5 @@ WILKINS_API(int, wilkins_try_open(const Board* board, int inport, int reader, co
     queue::take(*board, inport, reader, found);
     *sequence = board->slot(found.slot).sequence;
     return 0;
-} WILKINS_OR(errno)
+}
+WILKINS_OR(errno)

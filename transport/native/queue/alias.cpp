@@ -30,7 +30,9 @@ bool means(const PortRecord& inport, const char* asked, const char* published) {
     return same_ends(asked, published, static_cast<int>(inport.components));
 }
 
-const char* name_for(const PortRecord& inport, const SlotRecord& slot) { return has_alias(inport) ? inport.alias : slot.name; }
+const char* name_for(const PortRecord& inport, const SlotRecord& slot) {
+    return has_alias(inport) ? inport.alias : slot.name;
+}
 
 namespace queue {
 
@@ -46,7 +48,9 @@ void describe(const OnDisk& file, char (&out)[96]) {
 }  // namespace
 
 bool is_strange(const Board& board, const PortRecord& inport, const char* name) {
-    if (inport.fixed || inport.shapes.stored == 0 || !pattern_match(inport.pattern, static_cast<int>(inport.components), name)) return false;
+    if (inport.fixed || inport.shapes.stored == 0 ||
+        !pattern_match(inport.pattern, static_cast<int>(inport.components), name))
+        return false;
     Shape shape;
     shape_of(key_of(inport, name), shape, sizeof(shape));
     return !past::knows(board, inport.shapes, shape);
@@ -82,7 +86,8 @@ void decide(const Board& board, int index, int reader, const char* name, const O
 
 void name_opened(const Board& board, int index, const char* name) {
     PortRecord& inport = board.port(index);
-    if (inport.alias_state == AliasState::undecided && inport.shapes.stored > 0 && !is_strange(board, inport, name)) inport.alias_state = AliasState::no;
+    if (inport.alias_state == AliasState::undecided && inport.shapes.stored > 0 && !is_strange(board, inport, name))
+        inport.alias_state = AliasState::no;
 }
 
 void keep_names(PortRecord& inport) {
@@ -105,7 +110,8 @@ void remember_shape(const Board& board, int index, const SourceRecord& source, c
     shape_of(inport.alias, stands, sizeof(stands));
     if (strcmp(shape, stands) != 0) return;
     const char* const producer = board.task(board.port(source.port).task).name;
-    fail_run_for(board, inport.task, 0, event::stood_before(inport.alias, inport.pattern, producer, key_of(inport, name)));
+    fail_run_for(board, inport.task, 0,
+                 event::stood_before(inport.alias, inport.pattern, producer, key_of(inport, name)));
 }
 
 }  // namespace queue

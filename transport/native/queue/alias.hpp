@@ -1,15 +1,16 @@
 // Aliases: names by which a program opens each next step of an in-port, whatever its producers call that.
 //
-// The workflow file may give one (`as:`). Or a program that gets the name of the next step (`{filename}`) opens another one: if that is
-// unlike all names that were published for the port, and no file on disk, it is the port's alias from then on.
+// The workflow file may give one (`as:`). Or a program that gets the name of the next step (`{filename}`) opens another
+// one: if that is unlike all names that were published for the port, and no file on disk, it is the port's alias from
+// then on.
 #pragma once
 
 #include "board/board.hpp"
 
 namespace wilkins {
 
-// The pattern of the names that the port's program says, and how many last components of a name it is compared with: what the workflow file
-// gives for it, or that of its producers' names.
+// The pattern of the names that the port's program says, and how many last components of a name it is compared with:
+// what the workflow file gives for it, or that of its producers' names.
 struct OwnPattern {
     const char* text;
     int components;
@@ -22,7 +23,8 @@ const char* own_name(const PortRecord& port);
 // True if the program means files of its port by this (normalised) name; for in-ports, files to read.
 bool is_called(const PortRecord& port, const char* name);
 
-// True if the name `asked` means the step of the in-port that its producer has published as `published`. An alias means any of them.
+// True if the name `asked` means the step of the in-port that its producer has published as `published`. An alias means
+// any of them.
 bool means(const PortRecord& inport, const char* asked, const char* published);
 
 // The name by which the in-port's program calls a step.
@@ -56,8 +58,8 @@ void keep_names(PortRecord& inport);
 // An earlier run has left the file.
 void left_by_run(const Board& board, int inport, const OnDisk& file);
 
-// A step of this name was published for the in-port. If the alias is like it, the program was given other steps under that
-// name: the run fails.
+// A step of this name was published for the in-port. If the alias is like it, the program was given other steps under
+// that name: the run fails.
 void remember_shape(const Board& board, int inport, const SourceRecord& source, const char* name);
 
 }  // namespace queue

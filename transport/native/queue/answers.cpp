@@ -117,7 +117,9 @@ bool note_listed(const Board& board, int inport, int reader, uint64_t last) {
     return lists_nothing_new(board.rank(board.task(port.task).first_rank + reader));
 }
 
-bool lists_nothing_new(const RankRecord& rank) { return rank.empty_looks.lists && rank.empty_looks.looks >= kAgain && rank.empty_looks.files == rank.files; }
+bool lists_nothing_new(const RankRecord& rank) {
+    return rank.empty_looks.lists && rank.empty_looks.looks >= kAgain && rank.empty_looks.files == rank.files;
+}
 
 void forget_looks(const Board& board, int index) {
     const TaskRecord& task = board.task(index);

@@ -12,9 +12,12 @@ namespace wilkins::queue {
 
 namespace {
 
-const PortRecord& port_of(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port); }
+const PortRecord& port_of(const Board& board, const SlotRecord& slot) {
+    return board.port(board.source(slot.source).port);
+}
 
-// The source's closed slot that was begun first, of those that `is_one` says are meant, but for that of a place; -1 if there is none.
+// The source's closed slot that was begun first, of those that `is_one` says are meant, but for that of a place; -1 if
+// there is none.
 template <class IsOne>
 int oldest_of(const Board& board, const SourceRecord& source, uint64_t but_place, IsOne is_one) {
     int oldest = -1;
@@ -33,7 +36,9 @@ int oldest_closed(const Board& board, const SourceRecord& source, uint64_t but_p
 constexpr int64_t kLongEmpty = 1'000'000'000;  // ns for which a file without a byte may yet be written
 
 // A file without a byte: its program has only made or cut it, and may be about to write it.
-bool is_empty(const Board& board, const SlotRecord& slot) { return slot.size.load() == 0 && !port_of(board, slot).keys.is_set; }
+bool is_empty(const Board& board, const SlotRecord& slot) {
+    return slot.size.load() == 0 && !port_of(board, slot).keys.is_set;
+}
 
 // True if it is held for that reason alone.
 bool is_held_empty(const Board& board, const SlotRecord& slot) {
@@ -41,7 +46,9 @@ bool is_held_empty(const Board& board, const SlotRecord& slot) {
     return slot.state == SlotState::closed && is_empty(board, slot) && !held_anyway && !claimed(board, slot);
 }
 
-bool may_pass(const Board& board, const SlotRecord& slot) { return slot.state == SlotState::closed && !slot.kept_back && !claimed(board, slot); }
+bool may_pass(const Board& board, const SlotRecord& slot) {
+    return slot.state == SlotState::closed && !slot.kept_back && !claimed(board, slot);
+}
 
 // True of a stage's file whose process has ended.
 bool is_left(const Board& board, const SlotRecord& slot) {
@@ -49,9 +56,11 @@ bool is_left(const Board& board, const SlotRecord& slot) {
 }
 
 bool abandoned(const Board& board, const SlotRecord& slot) {
-    // (What a folder holds, all processes have written that are in it; and what a task passes on is whole without that one.)
+    // (What a folder holds, all processes have written that are in it; and what a task passes on is whole without that
+    // one.)
     const AccessKeys& keys = port_of(board, slot).keys;
-    return slot.state == SlotState::closed && !slot.handed_over && !keys.is_set && !keys.passes_on && board.is_over(slot.writer_process);
+    return slot.state == SlotState::closed && !slot.handed_over && !keys.is_set && !keys.passes_on &&
+           board.is_over(slot.writer_process);
 }
 
 // Calls `visit` with every closed slot of an out-port.
@@ -110,7 +119,8 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
         slot.handed_over = 1;  // it is whole, whatever becomes of the process
         slot.empty_since = now_ns();
     }
-    if (keep_back || empty || keys.publish == Publish::next || keys.is_set || (keys.publish == Publish::close && slot.closes % keys.publish_count != 0)) {
+    if (keep_back || empty || keys.publish == Publish::next || keys.is_set ||
+        (keys.publish == Publish::close && slot.closes % keys.publish_count != 0)) {
         slot.state = SlotState::closed;
         board.ring(board.source(slot.source).port);
     } else if (slot.snapshots > 0 && slot.digest == digest) {
@@ -253,7 +263,8 @@ void end_closed(const Board& board, int task, bool clean, Discarded discarded) {
             // (Nobody knows what a file is called that is being renamed.)
             const bool whole = clean && !abandoned(board, board.slot(k)) && board.slot(k).claimed_by == 0;
             if (whole && !board.slot(k).kept_back) {
-                if (board.port(source.port).keys.publish == Publish::close && !is_empty(board, board.slot(k))) board.port(source.port).unseen.fetch_add(1);
+                if (board.port(source.port).keys.publish == Publish::close && !is_empty(board, board.slot(k)))
+                    board.port(source.port).unseen.fetch_add(1);
                 publish(board, k);
                 continue;
             }

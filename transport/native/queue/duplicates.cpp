@@ -1,5 +1,6 @@
-// One name from two sources of an in-port: whoever asks for it by name would get the one or the other by chance. It is an error,
-// whichever comes first, the second publication or the question. A task that takes the steps in order can tell them apart.
+// One name from two sources of an in-port: whoever asks for it by name would get the one or the other by chance. It is
+// an error, whichever comes first, the second publication or the question. A task that takes the steps in order can
+// tell them apart.
 #include <cstdio>
 
 #include "board/context.hpp"
@@ -52,7 +53,8 @@ void fail(const Board& board, const PortRecord& inport, int reader, const char* 
 bool asks_for_double(const Board& board, int index, int reader, const char* name) {
     PortRecord& inport = board.port(index);
     if (!may_double(board, inport) || board.task(inport.task).one_step) return false;
-    if (!past::knows(board, inport.by_name, key_of(inport, name))) past::add(board, inport.by_name, key_of(inport, name));
+    if (!past::knows(board, inport.by_name, key_of(inport, name)))
+        past::add(board, inport.by_name, key_of(inport, name));
     const Double pair = find_double(board, inport, name, -1);
     if (pair.first < 0) return false;
     fail(board, inport, reader, name, pair);

@@ -44,7 +44,8 @@ struct HoldPlace {
 
 HoldPlace find_place(Holds& part, int32_t slot, uint32_t process) {
     for (int k = 0; k < kHolds; ++k)
-        if (part.slots[k] == slot && (slot < 0 || part.processes[k] == process)) return {&part.slots[k], &part.processes[k]};
+        if (part.slots[k] == slot && (slot < 0 || part.processes[k] == process))
+            return {&part.slots[k], &part.processes[k]};
     return {};
 }
 
@@ -196,7 +197,9 @@ void unread(const Board& board, const Last& last) {
     if (!in_order(port)) return;
     for (uint32_t n = 0; n < port.log_end; ++n) {
         const Delivery& first = board.delivery(port, n);
-        if (board.link(port, first.link) != last.channel || first.source != last.source || first.sequence != slot.sequence) continue;
+        if (board.link(port, first.link) != last.channel || first.source != last.source ||
+            first.sequence != slot.sequence)
+            continue;
         for (int r = 0; r < board.task(port.task).nprocs; ++r)
             if (board.position(port, r) > n) board.position(port, r) = n;
         for (; n < port.log_end; ++n) {

@@ -60,7 +60,8 @@ Sought what_is(const Board& board, int index, int reader, const char* name, uint
     const PortRecord& inport = board.port(index);
     const bool consumed = knows(board, inport, kOnce, name);
     *steps = consumed ? 1 + knows(board, inport, kTwice, name) : 0;
-    if (!consumed && !was_published(board, inport, name)) return knows(board, inport, kShape, name) ? Sought::next_name : Sought::strange;
+    if (!consumed && !was_published(board, inport, name))
+        return knows(board, inport, kShape, name) ? Sought::next_name : Sought::strange;
     if (!consumed || !is_rewritten(board, inport)) return Sought::gone;
     if (*steps < 2) return Sought::only_step;
     if (has_choice(board, index, reader)) return Sought::unread;
@@ -85,7 +86,9 @@ void note_consumed_name(const Board& board, int index, const char* name, bool ag
     if (!add(kOnce)) add(kTwice);
 }
 
-bool has_consumed_name(const Board& board, const PortRecord& inport, const char* name) { return knows(board, inport, kOnce, name); }
+bool has_consumed_name(const Board& board, const PortRecord& inport, const char* name) {
+    return knows(board, inport, kOnce, name);
+}
 
 void note_failed_open(const Board& board, int index, int reader, const char* name, const Asker& by) {
     const PortRecord& inport = board.port(index);

@@ -1,5 +1,5 @@
-// Failed opens: they tell a program that ends with its stream from one that fails. Call everything here with the board's
-// lock held.
+// Failed opens: they tell a program that ends with its stream from one that fails. Call everything here with the
+// board's lock held.
 #pragma once
 
 #include "board/board.hpp"
@@ -24,11 +24,12 @@ void note_failed_open(const Board& board, int inport, int reader, const char* na
 // True if the rank's open failed, and it has done nothing since that speaks against its end.
 inline bool may_go_on(const FailedOpen& open) { return open.sought != Sought::nothing && open.went_on == WentOn::no; }
 
-// The process goes on after a failed open of its own or of another process of its rank: with a step, or with a file that it opens for writing.
+// The process goes on after a failed open of its own or of another process of its rank: with a step, or with a file
+// that it opens for writing.
 void note_went_on(const Board& board, int rank_index, const Asker& by, WentOn how, const char* to);
 
-// The task's last failed open since its last start; or what speaks against taking a failure for the end of its stream: a rank
-// that met that and went on to write, or one that met something else. nullptr: it has asked for nothing.
+// The task's last failed open since its last start; or what speaks against taking a failure for the end of its stream:
+// a rank that met that and went on to write, or one that met something else. nullptr: it has asked for nothing.
 const FailedOpen* last_failed_open(const Board& board, int task);
 
 // True if a loop over a stream would end so.

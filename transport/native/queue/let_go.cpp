@@ -74,7 +74,8 @@ void note_let_go(const Board& board, int index) {
         uint8_t all = 0;
         for (int r = 0; r < channel.readers; ++r) all |= board.consumed(slot, channel, r);
         if (all & kPast) continue;
-        past::add(board, inport.let_go, KeyOfStart(board, inport, slot.name, all & kConsumed ? LetGo::read : LetGo::unread).text);
+        past::add(board, inport.let_go,
+                  KeyOfStart(board, inport, slot.name, all & kConsumed ? LetGo::read : LetGo::unread).text);
     }
     source.replaced_steps += comes_again;
 }
@@ -146,7 +147,9 @@ void note_file(const Board& board, const SlotRecord& slot) {
 }
 
 bool is_step_file(const Board& board, const PortRecord& inport, const char* name, uint64_t inode) {
-    return any_source(board, inport, [&](const SourceRecord& source) { return past::knows(board, source.files, KeyOfFile(name, inode).text); });
+    return any_source(board, inport, [&](const SourceRecord& source) {
+        return past::knows(board, source.files, KeyOfFile(name, inode).text);
+    });
 }
 
 }  // namespace wilkins::queue

@@ -1,5 +1,5 @@
-// The state machine of steps, as programs meet it that list folders: which steps stay for a listing of them all, and what a program has
-// read of those it was shown.
+// The state machine of steps, as programs meet it that list folders: which steps stay for a listing of them all, and
+// what a program has read of those it was shown.
 #include "queue/queue.hpp"
 
 #include "queue/parts.hpp"
@@ -15,7 +15,8 @@ bool waits_for_series(const Board& board, const SlotRecord& slot) {
 
 bool full_of_series(const Board& board, int source_index) {
     bool all = true;
-    for (const SlotRecord& slot : slots_of(board, board.source(source_index))) all = all && waits_for_series(board, slot);
+    for (const SlotRecord& slot : slots_of(board, board.source(source_index)))
+        all = all && waits_for_series(board, slot);
     return all;
 }
 

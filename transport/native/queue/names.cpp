@@ -103,7 +103,8 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
 
 std::vector<uint64_t> find_unfinished(const Board& board, int outport, const char* name, uint64_t place) {
     std::vector<uint64_t> stamps;
-    each_unfinished(board, board.port(outport), name, place, [&](const SlotRecord& slot) { stamps.push_back(slot.stamp); });
+    each_unfinished(board, board.port(outport), name, place,
+                    [&](const SlotRecord& slot) { stamps.push_back(slot.stamp); });
     return stamps;
 }
 
@@ -128,7 +129,8 @@ Carried moves(const Board& board, int outport, const char* name, uint64_t place,
     for (const ChannelRecord& channel : channels_of(board, port)) {
         const bool by_name = !in_order(board.port(channel.inport));
         found.consumed.push_back(by_name ? board.on(slot, channel.place) & kCounted : 0);
-        for (int r = 0; r < channel.readers; ++r) found.consumed.push_back(by_name ? board.consumed(slot, channel, r) & kConsumed : 0);
+        for (int r = 0; r < channel.readers; ++r)
+            found.consumed.push_back(by_name ? board.consumed(slot, channel, r) & kConsumed : 0);
     }
     return found;
 }

@@ -12,13 +12,17 @@
 namespace wilkins::queue {
 
 // The part of a producer's name that is compared with those of the port.
-inline const char* key_of(const PortRecord& port, const char* name) { return last_components(name, static_cast<int>(port.components)); }
+inline const char* key_of(const PortRecord& port, const char* name) {
+    return last_components(name, static_cast<int>(port.components));
+}
 
 // The source's program was started again, and makes steps that were published before.
 inline bool makes_again(const SourceRecord& source) { return source.next_sequence < source.made; }
 
 // One past the last step that the source has published.
-inline uint64_t published_to(const SourceRecord& source) { return makes_again(source) ? source.made : source.next_sequence; }
+inline uint64_t published_to(const SourceRecord& source) {
+    return makes_again(source) ? source.made : source.next_sequence;
+}
 
 inline bool alive(const Board& board, const ChannelRecord& channel) {
     return board.task(board.port(channel.inport).task).state != TaskState::ended;
@@ -44,8 +48,8 @@ inline bool is_idle(const Board& board, const ChannelRecord& channel, int reader
     return channel.in_part && !has_opened(board, board.port(channel.inport), reader);
 }
 
-// Steps of the source so far whose names match the channel's in-port. The word's upper half says which step was counted last: the
-// one that is published next, if a process died while it published it.
+// Steps of the source so far whose names match the channel's in-port. The word's upper half says which step was counted
+// last: the one that is published next, if a process died while it published it.
 inline uint64_t offered(const Board& board, const ChannelRecord& channel, int source) {
     const uint64_t word = board.offered(channel, source);
     const uint64_t next = board.source(board.port(channel.outport), source).next_sequence;
@@ -59,13 +63,15 @@ inline bool is_consumed(const Board& board, const ChannelRecord& channel, int so
     return false;
 }
 
-// True if the rank, which is not idle, has opened the channel's step, or left it to another rank of its task. It has left those that another one
-// has consumed, once it has consumed one that was published later; unless ranks read the same steps, each in its own order.
+// True if the rank, which is not idle, has opened the channel's step, or left it to another rank of its task. It has
+// left those that another one has consumed, once it has consumed one that was published later; unless ranks read the
+// same steps, each in its own order.
 inline bool is_done(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
     const PortRecord& inport = board.port(channel.inport);
     if (in_order(inport)) return board.mark(channel, source, reader).next > slot.sequence;
     if (board.consumed(slot, channel, reader) != 0) return true;
-    return !inport.in_common && slot.published_stamp < board.latest(inport, reader) && is_consumed(board, channel, source, slot);
+    return !inport.in_common && slot.published_stamp < board.latest(inport, reader) &&
+           is_consumed(board, channel, source, slot);
 }
 
 // One past the last step of the source that any reading rank has opened.
@@ -86,7 +92,8 @@ void each_hold(const Board& board, RankRecord& rank, Visit visit) {
             if (part->slots[k] >= 0) visit(part->slots[k], part->processes[k]);
 }
 
-// The parts that this host has of one out-port: of a task whose ranks are on several hosts, those that are here, and what comes from others.
+// The parts that this host has of one out-port: of a task whose ranks are on several hosts, those that are here, and
+// what comes from others.
 template <class Visit>
 void each_part(const Board& board, const PortRecord& out, Visit visit) {
     if (out.keys.part_of == 0) return visit(out);
@@ -110,8 +117,8 @@ bool any_source(const Board& board, const PortRecord& inport, Test test) {
     return false;
 }
 
-// True if the task's program is started for one step of the in-port, which the port's one name means however often it is opened. A
-// alias goes on from step to step.
+// True if the task's program is started for one step of the in-port, which the port's one name means however often it
+// is opened. A alias goes on from step to step.
 inline bool for_one_step(const Board& board, const PortRecord& inport) {
     return board.task(inport.task).one_step && in_order(inport) && !has_alias(inport);
 }
@@ -121,14 +128,15 @@ inline bool kept_to_end(const Board& board, const ChannelRecord& channel) {
     return board.port(channel.inport).keys.listing == Lists::end && can_produce(board, channel.inport);
 }
 
-// How many steps of the source on the channel fill its queue, and how many some rank is not done with. Of a port that is read in order
-// these are the same; of another one, a step that any rank has consumed fills no queue.
+// How many steps of the source on the channel fill its queue, and how many some rank is not done with. Of a port that
+// is read in order these are the same; of another one, a step that any rank has consumed fills no queue.
 struct Queued {
     int waiting = 0;
     int unfinished = 0;
 };
 
-// Steps of the source on the channel that some rank is not done with. `is_idle`: for a reader, as the function of that name.
+// Steps of the source on the channel that some rank is not done with. `is_idle`: for a reader, as the function of that
+// name.
 template <class IsIdle, class Visit>
 void each_queued(const Board& board, const ChannelRecord& channel, int s, IsIdle is_idle, Visit visit) {
     for (const SlotRecord& slot : steps_of(board, channel, board.source(board.port(channel.outport), s))) {
@@ -173,7 +181,8 @@ inline bool drops_since_first(const Board& board, const PortRecord& inport) {
     return false;
 }
 
-// The step has a newer version of a name that the channel's task has read (see ChannelRecord::newer), or is that no more.
+// The step has a newer version of a name that the channel's task has read (see ChannelRecord::newer), or is that no
+// more.
 inline void set_newer(ChannelRecord& channel, uint8_t& on, bool newer) {
     if (((on & kNewer) != 0) == newer) return;
     on = newer ? on | kNewer : on & ~kNewer;
@@ -184,7 +193,8 @@ inline int bound(const Board& board, const ChannelRecord& channel) {
     return static_cast<int>(channel.queue + channel.stretched + board.port(channel.inport).ahead);
 }
 
-// So many steps keep the source from beginning another one. A rank that is far behind the others of its task holds it up, too.
+// So many steps keep the source from beginning another one. A rank that is far behind the others of its task holds it
+// up, too.
 inline bool fills(const Board& board, const ChannelRecord& channel, const Queued& queued) {
     const int most = bound(board, channel);
     return (channel.when_full == WhenFull::block && queued.waiting >= most) || queued.unfinished >= most + kSpareSlots;
@@ -206,7 +216,8 @@ bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, IsIdle 
             if (!is_done(board, channel, s, r, slot) && !is_idle(channel, r)) return true;
             const Mark& mark = board.mark(channel, s, r);
             if (mark.last != slot.sequence + 1) continue;
-            if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && (mark.keep == kOpensAgain || inport.keys.reads_again)))
+            if (mark.keep == kCurrent || mark.keep == kHalfOpened ||
+                (!pressed && (mark.keep == kOpensAgain || inport.keys.reads_again)))
                 return true;
         }
     }

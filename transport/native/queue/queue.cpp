@@ -26,7 +26,8 @@ bool is_past(const Board& board, const ChannelRecord& channel, int source, int r
 }
 
 bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
-    return needed_by(board, slot, pressed, [&](const ChannelRecord& channel, int reader) { return is_idle(board, channel, reader); });
+    return needed_by(board, slot, pressed,
+                     [&](const ChannelRecord& channel, int reader) { return is_idle(board, channel, reader); });
 }
 
 namespace {
@@ -38,10 +39,13 @@ Queued look_at_queue(const Board& board, const ChannelRecord& channel, int s) {
 
 }  // namespace
 
-int queued(const Board& board, const ChannelRecord& channel, int source_in_port) { return look_at_queue(board, channel, source_in_port).waiting; }
+int queued(const Board& board, const ChannelRecord& channel, int source_in_port) {
+    return look_at_queue(board, channel, source_in_port).waiting;
+}
 
 bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
-    return is_for(board, channel, source_in_port, name) && fills(board, channel, look_at_queue(board, channel, source_in_port));
+    return is_for(board, channel, source_in_port, name) &&
+           fills(board, channel, look_at_queue(board, channel, source_in_port));
 }
 
 bool has_room(const Board& board, int source_index, const char* name) {
@@ -52,7 +56,9 @@ bool has_room(const Board& board, int source_index, const char* name) {
     return true;
 }
 
-bool claimed(const Board& board, const SlotRecord& slot) { return slot.claimed_by != 0 && !board.is_over(slot.claimed_by); }
+bool claimed(const Board& board, const SlotRecord& slot) {
+    return slot.claimed_by != 0 && !board.is_over(slot.claimed_by);
+}
 
 bool may_come_again(const Board& board, const SlotRecord& slot) {
     const SourceRecord& source = board.source(slot.source);
@@ -69,9 +75,12 @@ bool may_come_again(const Board& board, const SlotRecord& slot) {
 namespace {
 
 // What a step that takes the slot finds there: nothing of an arena that programs can still see.
-uint64_t memory_of(const SlotRecord& slot) { return slot.viewed.load() ? 0 : slot.reserved.load() + slot.set_bytes.load(); }
+uint64_t memory_of(const SlotRecord& slot) {
+    return slot.viewed.load() ? 0 : slot.reserved.load() + slot.set_bytes.load();
+}
 
-// True if the source may have memory for one more step, beside so many that nobody needs. As many as the workflow file says, or as fit.
+// True if the source may have memory for one more step, beside so many that nobody needs. As many as the workflow file
+// says, or as fit.
 bool may_retain(const Board& board, const SourceRecord& source, int kept) {
     const PortRecord& port = board.port(source.port);
     uint64_t taken = 0, largest = 0;
@@ -98,12 +107,14 @@ int take_slot(const Board& board, int source_index, bool pressed) {
         if (needed(board, slot, pressed) || is_attached(slot) || claimed(board, slot)) continue;
         if (may_come_again(board, slot)) {
             ++kept;
-            if (!slot.viewed.load() && (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at)) oldest = board.index(slot);
+            if (!slot.viewed.load() && (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at))
+                oldest = board.index(slot);
             if (last < 0 || slot.opened_at < board.slot(last).opened_at) last = board.index(slot);
             continue;
         }
         // The last step with memory in it: its pages are the ones most likely still mapped by both sides.
-        const bool first = best < 0 || (memory_of(slot) == memory_of(board.slot(best)) && slot.viewed.load() < board.slot(best).viewed.load());
+        const bool first = best < 0 || (memory_of(slot) == memory_of(board.slot(best)) &&
+                                        slot.viewed.load() < board.slot(best).viewed.load());
         if (first || memory_of(slot) > memory_of(board.slot(best))) best = board.index(slot);
     }
     if (oldest < 0 && best < 0) oldest = last;
@@ -172,17 +183,21 @@ void clear_slot(const Board& board, int index) {
 namespace {
 
 // A step that a consumer will not get.
-void note_lost(const Board& board, const ChannelRecord& channel, const char* event, const SlotRecord& slot, uint64_t sequence) {
+void note_lost(const Board& board, const ChannelRecord& channel, const char* event, const SlotRecord& slot,
+               uint64_t sequence) {
     const PortRecord& inport = board.port(channel.inport);
     trace::note(board, event, inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(sequence),
                 static_cast<int64_t>(slot.size.load()));
 }
 
-// True if the task's program was started for this step with its name, by which it may open it as long as it runs. (What is read in order has
-// no name to miss.)
-bool is_started_for(const PortRecord& inport, const SlotRecord& slot) { return !in_order(inport) && inport.started_for == slot.stamp; }
+// True if the task's program was started for this step with its name, by which it may open it as long as it runs. (What
+// is read in order has no name to miss.)
+bool is_started_for(const PortRecord& inport, const SlotRecord& slot) {
+    return !in_order(inport) && inport.started_for == slot.stamp;
+}
 
-// Steps on the channel that no rank has opened; a step that some rank has opened is never dropped: the others will read it too.
+// Steps on the channel that no rank has opened; a step that some rank has opened is never dropped: the others will read
+// it too.
 struct Unopened {
     uint32_t count = 0;
     int oldest = -1;
@@ -224,7 +239,8 @@ void count_published(const Board& board, const PortRecord& port, int s, const Sl
         if (!matches || slot.sequence < board.first(channel, s)) continue;
         ++channel.published;
         if (!keeps(channel, offered(board, channel, s))) ++channel.skipped;
-        if (!rewrites || !gives_all(board, channel) || !has_consumed_name(board, board.port(channel.inport), slot.name)) continue;
+        if (!rewrites || !gives_all(board, channel) || !has_consumed_name(board, board.port(channel.inport), slot.name))
+            continue;
         if (uint8_t& on = board.on(slot, channel.place); on & kOn) set_newer(channel, on, true);
         else ++channel.newer;  // its task has ended
     }
@@ -245,7 +261,8 @@ void settle(const Board& board, int index) {
     PortRecord& port = board.port(source.port);
     const int s = source.rank;
     for (ChannelRecord& channel : channels_of(board, port))
-        if (channel.when_full == WhenFull::drop_oldest && board.on(slot, channel.place)) drop_surplus(board, channel, s, source);
+        if (channel.when_full == WhenFull::drop_oldest && board.on(slot, channel.place))
+            drop_surplus(board, channel, s, source);
     const uint64_t place = slot.sequence - source.first_sequence;
     const char* const name = last_components(slot.name, static_cast<int>(port.components));
     if (source.judged <= place) {
@@ -278,7 +295,8 @@ void settle(const Board& board, int index) {
 
 namespace {
 
-// A step that an earlier start of the program has published already: its readers have consumed it, or find it in their queues.
+// A step that an earlier start of the program has published already: its readers have consumed it, or find it in their
+// queues.
 void publish_again(const Board& board, SlotRecord& slot, SourceRecord& source, const PortRecord& port) {
     slot.sequence = source.next_sequence++;  // first: it is nobody's, whether this process comes to the rest or not
     WILKINS_FAULT_POINT("publish.again");
@@ -322,7 +340,8 @@ void publish(const Board& board, int index) {
         const bool wanted = counted || (keeps(channel, before) && sequence >= board.first(channel, s));
         bool goes = matches && wanted && alive(board, channel);
         if (matches && !wanted) note_lost(board, channel, "skip", slot, sequence);
-        if (goes && !counted && channel.when_full == WhenFull::drop_newest && unopened(board, channel, s, source).count >= channel.queue) {
+        if (goes && !counted && channel.when_full == WhenFull::drop_newest &&
+            unopened(board, channel, s, source).count >= channel.queue) {
             note_lost(board, channel, "drop", slot, sequence);
             ++channel.dropped;
             goes = false;
@@ -369,7 +388,8 @@ void repair(const Board& board) {
         // A file that was being withdrawn is (see withdraw).
         if (slot.state == SlotState::closed && slot.removed) slot.state = SlotState::published;
         // (One that was withdrawn has no number.)
-        if (slot.state == SlotState::published && !slot.removed && slot.sequence >= published_to(source)) settle(board, board.index(slot));
+        if (slot.state == SlotState::published && !slot.removed && slot.sequence >= published_to(source))
+            settle(board, board.index(slot));
     }
     for (const PortRecord& port : ports_of(board)) {
         if (port.direction == Direction::in && port.log_end > 0) {

@@ -69,7 +69,8 @@ Found find_after(const Board& board, int index, int reader, uint32_t position) {
         for (const SourceRecord& source : sources_read(board, channel, reader))
             for (const SlotRecord& slot : steps_of(board, channel, source)) {
                 if (slot.sequence < board.logged(channel, source.rank)) continue;
-                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {board.index(slot), channel.link, true, false, false, position};
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp)
+                    found = {board.index(slot), channel.link, true, false, false, position};
             }
     return found;
 }
@@ -88,7 +89,8 @@ Begins begins_next(const Board& board, const PortRecord& inport, const SourceRec
         if (means(inport, name, wait.name)) next = Begins::same;
         else if (next == Begins::unknown) next = Begins::other;
     }
-    if (source.moving_to[0] && !board.is_over(source.moving_process) && means(inport, name, source.moving_to)) next = Begins::same;
+    if (source.moving_to[0] && !board.is_over(source.moving_process) && means(inport, name, source.moving_to))
+        next = Begins::same;
     for (const SlotRecord& slot : slots_of(board, source)) {
         if (!unfinished(slot)) continue;
         if (means(inport, name, slot.name)) next = Begins::same;
@@ -97,17 +99,18 @@ Begins begins_next(const Board& board, const PortRecord& inport, const SourceRec
     return next;
 }
 
-// True if a rank that has opened the source's step of this name may open the name again and get the same step. Not if the producer
-// rewrites the name: then the next open is the next step. As long as nothing tells, the answer waits for the producer's next
-// file, except where the producer itself waits for data or has ended.
+// True if a rank that has opened the source's step of this name may open the name again and get the same step. Not if
+// the producer rewrites the name: then the next open is the next step. As long as nothing tells, the answer waits for
+// the producer's next file, except where the producer itself waits for data or has ended.
 bool opens_again(const Board& board, const PortRecord& inport, const SourceRecord& source, const char* name) {
     if (source.rewrites || source.renames) return !source.rewrites;
     return begins_next(board, inport, source, name) == Begins::other;
 }
 
-// The same, where the rank has opened a later step of the source. The first name that repeats may be this one, however many have not, so
-// the answer waits for a file that is begun after all that the rank has consumed.
-bool goes_back(const Board& board, const PortRecord& inport, const SourceRecord& source, const Mark& mark, const char* name) {
+// The same, where the rank has opened a later step of the source. The first name that repeats may be this one, however
+// many have not, so the answer waits for a file that is begun after all that the rank has consumed.
+bool goes_back(const Board& board, const PortRecord& inport, const SourceRecord& source, const Mark& mark,
+               const char* name) {
     if (source.rewrites) return false;
     const Begins next = begins_next(board, inport, source, name);
     return next == Begins::other || (next == Begins::unknown && published_to(source) > mark.next);
@@ -130,10 +133,12 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
                 } else if (consumed & kConsumed) {
                     again = true;
                     const bool is_last = mark.last == slot.sequence + 1;
-                    const bool allowed = (settled && !source.rewrites) || (mark.next == slot.sequence + 1
-                                                                               ? opens_again(board, inport, source, name)
-                                                                               : goes_back(board, inport, source, mark, name));
-                    if (is_last && (mark.keep == kHalfOpened || (board.task(inport.task).one_step && allowed))) owed = {board.index(slot), channel.link, false, false};
+                    const bool allowed =
+                        (settled && !source.rewrites) ||
+                        (mark.next == slot.sequence + 1 ? opens_again(board, inport, source, name)
+                                                        : goes_back(board, inport, source, mark, name));
+                    if (is_last && (mark.keep == kHalfOpened || (board.task(inport.task).one_step && allowed)))
+                        owed = {board.index(slot), channel.link, false, false};
                     else if (found.slot < 0 && allowed) found = {board.index(slot), channel.link, false, false};
                 } else if (source.rewrites && is_done(board, channel, source.rank, reader, slot)) {
                     continue;  // given up: of a name that repeats, the rank gets the next one
@@ -141,7 +146,9 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
                     found = {board.index(slot), channel.link, true, false};
                 }
             }
-            if (found.slot >= 0 || again || source.rewrites || !in_history(board, source, name, static_cast<int>(inport.components))) continue;
+            if (found.slot >= 0 || again || source.rewrites ||
+                !in_history(board, source, name, static_cast<int>(inport.components)))
+                continue;
             if (past || mark.opened == 0) passed = passed || begins_next(board, inport, source, name) != Begins::same;
             else passed = passed || settled || goes_back(board, inport, source, mark, name);
         }
@@ -161,7 +168,8 @@ Found find_none(const Board& board, const PortRecord& inport, const char* name) 
 template <class Visit>
 void each_mark(const Board& board, const PortRecord& inport, int reader, Visit visit) {
     for (const ChannelRecord& channel : channels_of(board, inport))
-        for (const SourceRecord& source : sources_read(board, channel, reader)) visit(channel, source, board.mark(channel, source.rank, reader));
+        for (const SourceRecord& source : sources_read(board, channel, reader))
+            visit(channel, source, board.mark(channel, source.rank, reader));
 }
 
 // The step that the rank has chosen, if this is its name.
@@ -170,7 +178,8 @@ Found find_chosen(const Board& board, const PortRecord& inport, int reader, cons
     each_mark(board, inport, reader, [&](const ChannelRecord& channel, const SourceRecord& source, const Mark& mark) {
         if (mark.keep != kCurrent) return;
         for (const SlotRecord& slot : steps_of(board, channel, source))
-            if (slot.sequence + 1 == mark.last && means(inport, name, slot.name)) found = {board.index(slot), channel.link, false, true};
+            if (slot.sequence + 1 == mark.last && means(inport, name, slot.name))
+                found = {board.index(slot), channel.link, false, true};
     });
     return found;
 }
@@ -187,7 +196,8 @@ Found find_choice(const Board& board, int index, int reader) {
         for (const SourceRecord& source : sources_read(board, channel, reader))
             for (const SlotRecord& slot : steps_of(board, channel, source)) {
                 if (is_done(board, channel, source.rank, reader, slot)) continue;
-                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {board.index(slot), channel.link, true, false};
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp)
+                    found = {board.index(slot), channel.link, true, false};
             }
     return found;
 }
@@ -229,23 +239,27 @@ void forget_last(const Board& board, const ChannelRecord& channel, const SourceR
 
 void finish(const Board& board, int index, int reader, int slot_index) {
     const SlotRecord& slot = board.slot(slot_index);
-    each_mark(board, board.port(index), reader, [&](const ChannelRecord& channel, const SourceRecord& source, Mark& mark) {
-        if (mark.keep != kCurrent || mark.last != slot.sequence + 1 || board.index(source) != slot.source) return;
-        forget_last(board, channel, source, reader, mark);
-        board.ring(channel.outport);
-    });
+    each_mark(board, board.port(index), reader,
+              [&](const ChannelRecord& channel, const SourceRecord& source, Mark& mark) {
+                  if (mark.keep != kCurrent || mark.last != slot.sequence + 1 || board.index(source) != slot.source)
+                      return;
+                  forget_last(board, channel, source, reader, mark);
+                  board.ring(channel.outport);
+              });
 }
 
 void leave(const Board& board, int index, int reader) {
-    each_mark(board, board.port(index), reader, [&](const ChannelRecord& channel, const SourceRecord& source, Mark& mark) {
-        if (mark.keep == kGone) return;
-        forget_last(board, channel, source, reader, mark);
-        board.ring(channel.outport);
-    });
+    each_mark(board, board.port(index), reader,
+              [&](const ChannelRecord& channel, const SourceRecord& source, Mark& mark) {
+                  if (mark.keep == kGone) return;
+                  forget_last(board, channel, source, reader, mark);
+                  board.ring(channel.outport);
+              });
 }
 
 void turn(const Board& board, int index, int reader) {
-    each_mark(board, board.port(index), reader, [&](const ChannelRecord&, const SourceRecord&, Mark& mark) { mark.keep = kGone; });
+    each_mark(board, board.port(index), reader,
+              [&](const ChannelRecord&, const SourceRecord&, Mark& mark) { mark.keep = kGone; });
 }
 
 bool find_consumed(const Board& board, int index, int reader, const char* name, int* slot_index) {
@@ -256,7 +270,8 @@ bool find_consumed(const Board& board, int index, int reader, const char* name, 
         for (const SourceRecord& source : sources_read(board, channel, reader)) {
             if (source.rewrites) continue;
             for (const SlotRecord& slot : steps_of(board, channel, source))
-                if (means(inport, name, slot.name) && (board.consumed(slot, channel, reader) & (kConsumed | kPast)) == kConsumed)
+                if (means(inport, name, slot.name) &&
+                    (board.consumed(slot, channel, reader) & (kConsumed | kPast)) == kConsumed)
                     *slot_index = board.index(slot);
         }
     return *slot_index >= 0;
@@ -278,7 +293,8 @@ bool may_settle(const Board& board, int index, int reader, const char* name) {
     if (in_order(inport) || is_settled(board, index, reader, name)) return false;
     bool may = false;
     each_mark(board, inport, reader, [&](const ChannelRecord&, const SourceRecord& source, const Mark& mark) {
-        may = may || (mark.opened > 0 && !source.rewrites && in_history(board, source, name, static_cast<int>(inport.components)));
+        may = may || (mark.opened > 0 && !source.rewrites &&
+                      in_history(board, source, name, static_cast<int>(inport.components)));
     });
     return may;
 }
@@ -288,7 +304,8 @@ Found find(const Board& board, int inport, int reader, const char* name) {
     const Found chosen = find_chosen(board, port, reader, name);
     if (chosen.slot >= 0) return chosen;
     if (!in_order(port)) return find_by_name(board, inport, reader, name);
-    return has_alias(port) && !means(port, name, "") ? find_none(board, port, name) : find_in_order(board, inport, reader);
+    return has_alias(port) && !means(port, name, "") ? find_none(board, port, name)
+                                                     : find_in_order(board, inport, reader);
 }
 
 namespace {
@@ -296,7 +313,8 @@ namespace {
 // Counts one more open of the step that the mark's rank has opened last.
 void count_open(const Board& board, PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
     inport.most_opens = std::max(inport.most_opens, ++mark.opens);
-    const bool first = mark.opened == 1 && inport.keys.opens_per_step == 1;  // not known yet whether several libraries read each
+    const bool first =
+        mark.opened == 1 && inport.keys.opens_per_step == 1;  // not known yet whether several libraries read each
     const bool again = first || !in_order(inport) || for_one_step(board, inport);
     mark.keep = mark.opens < inport.keys.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
     board.ring(channel.outport);
@@ -317,7 +335,8 @@ void mark_newer(const Board& board, ChannelRecord& channel, const SourceRecord& 
     for (const SlotRecord& slot : steps_of(board, channel, source)) {
         if (slot.published_stamp < consumed.published_stamp || &slot == &consumed) continue;
         uint8_t& on = board.on(slot, channel.place);
-        if (!(on & kCounted) && means(board.port(channel.inport), consumed.name, slot.name)) set_newer(channel, on, true);
+        if (!(on & kCounted) && means(board.port(channel.inport), consumed.name, slot.name))
+            set_newer(channel, on, true);
     }
 }
 
@@ -337,7 +356,8 @@ int newer_behind(const Board& board, int index, int slot_index) {
     for (const ChannelRecord& channel : channels_of(board, inport)) {
         if (channel.newer == 0) continue;
         for (const SlotRecord& slot : steps_of(board, channel))
-            if ((board.on(slot, channel.place) & kNewer) && slot.published_stamp < consumed.published_stamp) found = board.index(slot);
+            if ((board.on(slot, channel.place) & kNewer) && slot.published_stamp < consumed.published_stamp)
+                found = board.index(slot);
     }
     return found;
 }
@@ -411,9 +431,11 @@ bool comes_late(const Board& board, int index, int reader, const Found& found) {
     const PortRecord& inport = board.port(index);
     for (const ChannelRecord& channel : channels_of(board, inport)) {
         if (!is_idle(board, channel, reader) || (found.slot >= 0 && found.link != channel.link)) continue;
-        if (in_order(inport)) return board.position(inport, reader) < (found.slot < 0 ? inport.log_end : found.position);
+        if (in_order(inport))
+            return board.position(inport, reader) < (found.slot < 0 ? inport.log_end : found.position);
         for (const SourceRecord& source : sources_of(board, channel))
-            if (highest(board, channel, source.rank) > (found.slot < 0 ? 0 : board.slot(found.slot).sequence + 1)) return true;
+            if (highest(board, channel, source.rank) > (found.slot < 0 ? 0 : board.slot(found.slot).sequence + 1))
+                return true;
     }
     return false;
 }
@@ -427,7 +449,8 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
         if (channel.outport != source.port || reader >= channel.readers || !on_channel(board, slot, channel)) continue;
         Mark& mark = board.mark(channel, s, reader);
         if (mark.keep == kHalfOpened && mark.last == slot.sequence + 1) count_open(board, inport, channel, mark);
-        if (in_order(inport) ? slot.sequence < mark.next : (board.consumed(slot, channel, reader) & kConsumed) != 0) continue;
+        if (in_order(inport) ? slot.sequence < mark.next : (board.consumed(slot, channel, reader) & kConsumed) != 0)
+            continue;
         Found found = {slot_index, channel.link, true, false, false, inport.log_end};
         for (uint32_t n = in_order(inport) ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
             const Delivery& entry = board.delivery(inport, n);
@@ -455,12 +478,14 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
     for (const ChannelRecord& channel : channels_of(board, inport))
         for (const SourceRecord& source : sources_read(board, channel, reader)) {
             Mark& mark = board.mark(channel, source.rank, reader);
-            bool same = in_order(inport) && (mark.keep == kOpened || mark.keep == kOpensAgain || mark.keep == kHalfOpened);
+            bool same =
+                in_order(inport) && (mark.keep == kOpened || mark.keep == kOpensAgain || mark.keep == kHalfOpened);
             for (const SlotRecord& slot : steps_of(board, channel, source)) {
                 if (!means(inport, name, slot.name)) continue;
                 const bool is_last = mark.keep != kGone && mark.last == slot.sequence + 1;
                 same = same || is_last;
-                if (in_order(inport) || (board.consumed(slot, channel, reader) & (kConsumed | kPast)) != kConsumed) continue;
+                if (in_order(inport) || (board.consumed(slot, channel, reader) & (kConsumed | kPast)) != kConsumed)
+                    continue;
                 board.consumed(slot, channel, reader) |= kPast;
                 any = true;
             }
@@ -526,7 +551,8 @@ uint32_t steps_opened(const Board& board, int index) {
         for (const ChannelRecord& channel : channels_of(board, port))
             for (const SourceRecord& source : sources_of(board, channel))
                 for (int r = 0; r < channel.readers; ++r) {
-                    uint32_t opened = board.mark(channel, source.rank, r).opened + (board.first_opens(port, r).since_start > 0 ? 1 : 0);
+                    uint32_t opened = board.mark(channel, source.rank, r).opened +
+                                      (board.first_opens(port, r).since_start > 0 ? 1 : 0);
                     most = opened > most ? opened : most;
                 }
     return most;

@@ -1,4 +1,5 @@
-// The C library's calls that open, write, close, look at and list files: each goes on to the real one, and leaves a line.
+// The C library's calls that open, write, close, look at and list files: each goes on to the real one, and leaves a
+// line.
 #include <dirent.h>
 #include <sys/uio.h>
 
@@ -15,7 +16,11 @@
 
 #define RECORDED extern "C" __attribute__((visibility("default")))
 // The C library's function of this name and type.
-#define REAL(name, type) (*[] { static const auto found = reinterpret_cast<std::add_pointer_t<type>>(resolve_libc(name)); return found; }())
+#define REAL(name, type)                                                                          \
+    (*[] {                                                                                        \
+        static const auto found = reinterpret_cast<std::add_pointer_t<type>>(resolve_libc(name)); \
+        return found;                                                                             \
+    }())
 
 namespace {
 
@@ -86,59 +91,62 @@ FILE* opened_stream(FILE* file, const char* mode, const char* name) {
 
 }  // namespace
 
-#define OPEN(function)                                                                         \
-    RECORDED int function(const char* name, int flags, ...) {                                  \
-        va_list words;                                                                         \
-        va_start(words, flags);                                                                \
-        const mode_t mode = mode_of(flags, words);                                             \
-        va_end(words);                                                                         \
-        const int begins = begins_file(name, flags);                                           \
+#define OPEN(function)                                                                                                 \
+    RECORDED int function(const char* name, int flags, ...) {                                                          \
+        va_list words;                                                                                                 \
+        va_start(words, flags);                                                                                        \
+        const mode_t mode = mode_of(flags, words);                                                                     \
+        va_end(words);                                                                                                 \
+        const int begins = begins_file(name, flags);                                                                   \
         return opened(REAL(#function, int(const char*, int, ...))(name, flags, mode), flags | begins, name, AT_FDCWD); \
     }
-#define OPENAT(function)                                                                       \
-    RECORDED int function(int folder, const char* name, int flags, ...) {                      \
-        va_list words;                                                                         \
-        va_start(words, flags);                                                                \
-        const mode_t mode = mode_of(flags, words);                                             \
-        va_end(words);                                                                         \
-        return opened(REAL(#function, int(int, const char*, int, ...))(folder, name, flags, mode), flags, name, folder); \
+#define OPENAT(function)                                                                                        \
+    RECORDED int function(int folder, const char* name, int flags, ...) {                                       \
+        va_list words;                                                                                          \
+        va_start(words, flags);                                                                                 \
+        const mode_t mode = mode_of(flags, words);                                                              \
+        va_end(words);                                                                                          \
+        return opened(REAL(#function, int(int, const char*, int, ...))(folder, name, flags, mode), flags, name, \
+                      folder);                                                                                  \
     }
-#define CREAT(function)                                                                        \
-    RECORDED int function(const char* name, mode_t mode) {                                     \
+#define CREAT(function)                                                                                           \
+    RECORDED int function(const char* name, mode_t mode) {                                                        \
         return opened(REAL(#function, int(const char*, mode_t))(name, mode), O_WRONLY | O_TRUNC, name, AT_FDCWD); \
     }
-#define FOPEN(function)                                                                        \
-    RECORDED FILE* function(const char* name, const char* mode) {                              \
-        return opened_stream(REAL(#function, FILE*(const char*, const char*))(name, mode), mode, name); \
+#define FOPEN(function)                                                                                   \
+    RECORDED FILE* function(const char* name, const char* mode) {                                         \
+        return opened_stream(REAL(#function, FILE * (const char*, const char*))(name, mode), mode, name); \
     }
-#define PWRITE(function, offset_type)                                                          \
-    RECORDED ssize_t function(int fd, const void* bytes, size_t count, offset_type offset) {   \
+#define PWRITE(function, offset_type)                                                                                  \
+    RECORDED ssize_t function(int fd, const void* bytes, size_t count, offset_type offset) {                           \
         return counted(fd, REAL(#function, ssize_t(int, const void*, size_t, offset_type))(fd, bytes, count, offset)); \
     }
-#define PWRITEV(function, offset_type)                                                         \
-    RECORDED ssize_t function(int fd, const struct iovec* pieces, int count, offset_type offset) { \
-        return counted(fd, REAL(#function, ssize_t(int, const struct iovec*, int, offset_type))(fd, pieces, count, offset)); \
+#define PWRITEV(function, offset_type)                                                                            \
+    RECORDED ssize_t function(int fd, const struct iovec* pieces, int count, offset_type offset) {                \
+        return counted(                                                                                           \
+            fd, REAL(#function, ssize_t(int, const struct iovec*, int, offset_type))(fd, pieces, count, offset)); \
     }
-#define FTRUNCATE(function, size_type)                                                         \
-    RECORDED int function(int fd, size_type size) {                                            \
-        const int result = REAL(#function, int(int, size_type))(fd, size);                     \
-        if (result == 0 && size == 0) log("empty", fd, 0, "/", AT_FDCWD);                      \
-        return result;                                                                         \
+#define FTRUNCATE(function, size_type)                                     \
+    RECORDED int function(int fd, size_type size) {                        \
+        const int result = REAL(#function, int(int, size_type))(fd, size); \
+        if (result == 0 && size == 0) log("empty", fd, 0, "/", AT_FDCWD);  \
+        return result;                                                     \
     }
-#define STAT(function, buffer)                                                                 \
-    RECORDED int function(const char* name, struct buffer* out) {                              \
+#define STAT(function, buffer)                                                                       \
+    RECORDED int function(const char* name, struct buffer* out) {                                    \
         return looked(REAL(#function, int(const char*, struct buffer*))(name, out), name, AT_FDCWD); \
     }
-#define XSTAT(function, buffer)                                                                \
-    RECORDED int function(int version, const char* name, struct buffer* out) {                 \
+#define XSTAT(function, buffer)                                                                                    \
+    RECORDED int function(int version, const char* name, struct buffer* out) {                                     \
         return looked(REAL(#function, int(int, const char*, struct buffer*))(version, name, out), name, AT_FDCWD); \
     }
-#define FSTATAT(function, buffer)                                                              \
-    RECORDED int function(int folder, const char* name, struct buffer* out, int flags) {       \
-        return looked(REAL(#function, int(int, const char*, struct buffer*, int))(folder, name, out, flags), name, folder); \
+#define FSTATAT(function, buffer)                                                                                  \
+    RECORDED int function(int folder, const char* name, struct buffer* out, int flags) {                           \
+        return looked(REAL(#function, int(int, const char*, struct buffer*, int))(folder, name, out, flags), name, \
+                      folder);                                                                                     \
     }
-#define UNCHECKED(function)                                                                    \
-    RECORDED int function(const char* name, int flags) {                                       \
+#define UNCHECKED(function)                                                                        \
+    RECORDED int function(const char* name, int flags) {                                           \
         return opened(REAL(#function, int(const char*, int))(name, flags), flags, name, AT_FDCWD); \
     }
 
@@ -170,10 +178,13 @@ FSTATAT(fstatat, stat)
 FSTATAT(fstatat64, stat64)
 
 RECORDED int statx(int folder, const char* name, int flags, unsigned mask, struct statx* out) {
-    return looked(REAL("statx", int(int, const char*, int, unsigned, struct statx*))(folder, name, flags, mask, out), name, folder);
+    return looked(REAL("statx", int(int, const char*, int, unsigned, struct statx*))(folder, name, flags, mask, out),
+                  name, folder);
 }
 
-RECORDED int access(const char* name, int mode) { return looked(REAL("access", int(const char*, int))(name, mode), name, AT_FDCWD); }
+RECORDED int access(const char* name, int mode) {
+    return looked(REAL("access", int(const char*, int))(name, mode), name, AT_FDCWD);
+}
 
 RECORDED int faccessat(int folder, const char* name, int mode, int flags) {
     return looked(REAL("faccessat", int(int, const char*, int, int))(folder, name, mode, flags), name, folder);
@@ -202,7 +213,7 @@ RECORDED int fclose(FILE* file) {
 
 RECORDED DIR* opendir(const char* name) {
     const void* const caller = WILKINS_CALLER;
-    DIR* const folder = REAL("opendir", DIR*(const char*))(name);
+    DIR* const folder = REAL("opendir", DIR * (const char*))(name);
     if (folder && is_made_by_program(caller) && !is_import(caller)) log("list", -1, 0, name, AT_FDCWD);
     return folder;
 }

@@ -37,18 +37,22 @@ RECORDED herr_t H5Fflush(hid_t object, int scope) {
     return result;
 }
 
-RECORDED herr_t H5Dwrite(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, const void* buffer) {
+RECORDED herr_t H5Dwrite(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list,
+                         const void* buffer) {
     using Write = herr_t(hid_t, hid_t, hid_t, hid_t, hid_t, const void*);
     const void* const caller = WILKINS_CALLER;
-    const herr_t result = reinterpret_cast<Write*>(resolve("H5Dwrite", caller))(dataset, memory_type, memory_space, file_space, list, buffer);
+    const herr_t result = reinterpret_cast<Write*>(resolve("H5Dwrite", caller))(dataset, memory_type, memory_space,
+                                                                                file_space, list, buffer);
     log_object("dwrite", dataset, caller);
     return result;
 }
 
-RECORDED herr_t H5Dread(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, void* buffer) {
+RECORDED herr_t H5Dread(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list,
+                        void* buffer) {
     using Read = herr_t(hid_t, hid_t, hid_t, hid_t, hid_t, void*);
     const void* const caller = WILKINS_CALLER;
-    const herr_t result = reinterpret_cast<Read*>(resolve("H5Dread", caller))(dataset, memory_type, memory_space, file_space, list, buffer);
+    const herr_t result = reinterpret_cast<Read*>(resolve("H5Dread", caller))(dataset, memory_type, memory_space,
+                                                                              file_space, list, buffer);
     log_object("dread", dataset, caller);
     return result;
 }

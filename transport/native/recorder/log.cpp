@@ -39,7 +39,8 @@ void log(const char* event, int fd, long long bytes, const char* name, int folde
     snprintf(last, sizeof(last), "%s", more);
     clean(whole);
     clean(last);
-    const int length = snprintf(line, sizeof(line), "%d\t%s\t%d\t%lld\t%s\t%s\n", static_cast<int>(getpid()), event, fd, bytes, whole, last);
+    const int length = snprintf(line, sizeof(line), "%d\t%s\t%d\t%lld\t%s\t%s\n", static_cast<int>(getpid()), event, fd,
+                                bytes, whole, last);
     const int file = raw::open(record, O_WRONLY | O_APPEND | O_CLOEXEC, 0);
     if (file >= 0) {
         [[maybe_unused]] const ssize_t written = raw::write(file, line, length);

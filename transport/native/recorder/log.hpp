@@ -1,4 +1,5 @@
-// The record of what a program does with files: a line for each call, in a file that all processes of the program append to.
+// The record of what a program does with files: a line for each call, in a file that all processes of the program
+// append to.
 #pragma once
 
 namespace wilkins::recorder {

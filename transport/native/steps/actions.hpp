@@ -1,5 +1,5 @@
-// Hooks of a Python task: functions of its `actions` that are called when its HDF5 opens, writes and closes files, and what
-// they may ask of the layer.
+// Hooks of a Python task: functions of its `actions` that are called when its HDF5 opens, writes and closes files, and
+// what they may ask of the layer.
 #pragma once
 
 #include <atomic>

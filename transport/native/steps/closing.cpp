@@ -24,8 +24,9 @@
 
 namespace wilkins {
 
-// Where a run may be gone on with: which file it is that the program has written now. Noted before it has a name, its own or a second one, so
-// that none is there of which the trace does not tell: it may have the inode of an earlier one that is gone.
+// Where a run may be gone on with: which file it is that the program has written now. Noted before it has a name, its
+// own or a second one, so that none is there of which the trace does not tell: it may have the inode of an earlier one
+// that is gone.
 void note_file(const Board& board, int index, const char* hidden, const char* path, uint64_t inode) {
     board.slot(index).inode = inode;
     if (!board.head().trace_at_once) return;
@@ -36,7 +37,8 @@ void note_file(const Board& board, int index, const char* hidden, const char* pa
     {
         Board::Lock lock(board);
         sequence = source.next_sequence;
-        trace::note(board, "file", port.task, source.rank, port.pattern, path, static_cast<int64_t>(inode), static_cast<int64_t>(slot.size.load()));
+        trace::note(board, "file", port.task, source.rank, port.pattern, path, static_cast<int64_t>(inode),
+                    static_cast<int64_t>(slot.size.load()));
     }
     disk::keep(board, source.port, source.rank, sequence, hidden, path);
 }
@@ -51,17 +53,19 @@ int settle_on_disk(const StepFile* file) {
     if (!error) return 0;
     Board::Lock lock(p.board);
     fail_run(p, event::not_on_disk(state->name, error,
-                                   error == ENOSPC || error == EDQUOT       ? event::Store::space
+                                   error == ENOSPC || error == EDQUOT      ? event::Store::space
                                    : error == EPERM || error == EOPNOTSUPP ? event::Store::links
                                                                            : event::Store::other));
     return error;
 }
 
-// Ranks on other hosts have bytes of the file: they stay there until readers ask for them, or come now, if others than readers may want them.
+// Ranks on other hosts have bytes of the file: they stay there until readers ask for them, or come now, if others than
+// readers may want them.
 int settle_elsewhere(const StepFile* file) {
     StepFile::State* const state = file->state;
     const AccessKeys* const keys = keys_of(file);
-    const bool stay = keys->mode == Mode::memory && !publishes_later(*keys) && !takes_snapshots(*keys) && !actions::keeps_back();
+    const bool stay =
+        keys->mode == Mode::memory && !publishes_later(*keys) && !takes_snapshots(*keys) && !actions::keeps_back();
     const homes::Range all = {0, file->eof()};
     return stay && homes::scatter(state) ? 0 : homes::bring(state, &all, 1);
 }
@@ -106,10 +110,11 @@ void note_closed(const Process& p, int index) {
     const PortRecord& outport = p.board.port(source.port);
     for (const ChannelRecord& channel : channels_of(p.board, outport)) {
         const PortRecord& inport = p.board.port(channel.inport);
-        if (inport.task != p.context.task || !p.board.on(slot, channel.place) || p.context.rank >= channel.readers) continue;
+        if (inport.task != p.context.task || !p.board.on(slot, channel.place) || p.context.rank >= channel.readers)
+            continue;
         if (!queue::has_consumed(p.board, channel, source.rank, p.context.rank, slot)) continue;
-        trace::note(p.board, "close", inport.task, p.context.rank, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
-                    static_cast<int64_t>(slot.size.load()));
+        trace::note(p.board, "close", inport.task, p.context.rank, inport.pattern, slot.name,
+                    static_cast<int64_t>(slot.sequence), static_cast<int64_t>(slot.size.load()));
         return;
     }
 }
@@ -187,7 +192,8 @@ void close_rest() try {
     if (!p.board.joined()) return;
     Board::Lock lock(p.board);
     close_in_order(p.board, true);
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 // The last of the library's: what is still open now stays so.
 __attribute__((destructor(101))) void end_last() {
@@ -220,7 +226,8 @@ namespace {
 void hand_over(bool ends) try {
     if (!has_left_closed) return;
     const Process& p = process();
-    // A child that shares its parent's memory until it calls exec may come here: it has closed nothing, and must not lock.
+    // A child that shares its parent's memory until it calls exec may come here: it has closed nothing, and must not
+    // lock.
     const uint32_t self = p.board.joined();
     if (!self) return;
     bool any = false;
@@ -228,7 +235,8 @@ void hand_over(bool ends) try {
     if (!any) return;
     Board::Lock lock(p.board);
     queue::hand_over(p.board, p.context.task, self, ends);
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 }  // namespace
 
@@ -250,7 +258,8 @@ int bring_home(const StepFile& file) {
 // What was changed of what the task only reads is kept.
 void end_draft(const Process& p, const StepFile& file) {
     Draft& draft = *file.state->draft;
-    const int error = file.state->role == Role::own_copy ? draft.replace(file.state->mapping.bytes, file.state->size) : 0;
+    const int error =
+        file.state->role == Role::own_copy ? draft.replace(file.state->mapping.bytes, file.state->size) : 0;
     draft.end(false);
     if (!error) return;
     Board::Lock lock(p.board);
@@ -264,7 +273,8 @@ void close_step(StepFile* file) {
     StepFile::State* state = file->state;
     Process& p = process();
     if (state->mine()) {
-        const bool publishes = state->joined ? joined::end(state) : state->role == Role::lead && joined::begin_to_publish(state);
+        const bool publishes =
+            state->joined ? joined::end(state) : state->role == Role::lead && joined::begin_to_publish(state);
         if (publishes || state->role == Role::snapshot) {
             WILKINS_FAULT_POINT("close.begun");
             const int error = complete(file);

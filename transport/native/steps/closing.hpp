@@ -8,7 +8,8 @@ namespace wilkins {
 // For disk::settle: where a run may be gone on with, the trace tells what is about to lie under the program's name.
 void note_file(const Board& board, int slot, const char* hidden, const char* path, uint64_t inode);
 
-// The process begins a file: those that it leaves open to its end are going to be published in the order in which they were begun.
+// The process begins a file: those that it leaves open to its end are going to be published in the order in which they
+// were begun.
 void watch_exit();
 
 // Logs that a closed file is not going to be published.

@@ -48,7 +48,8 @@ StepFile* reopen_closed(const Match& match, bool empty, int* error) {
             const int written = empty ? -1 : queue::find_written(p.board, match.outport, place);
             *error = written >= 0 ? EAGAIN : ENOENT;
             if (*error == EAGAIN && !match.by_descriptor)  // (A descriptor joins in.)
-                log_event(event::adds_too_early(match.name, p.task_rank(p.board.rank(p.board.slot(written).writer).rank)));
+                log_event(
+                    event::adds_too_early(match.name, p.task_rank(p.board.rank(p.board.slot(written).writer).rank)));
             return nullptr;
         }
         queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, place);
@@ -87,7 +88,10 @@ void give_up(const Process& p, int index, uint64_t stamp) {
         Board::Lock lock(p.board);
         mine = is_writing(slot, stamp);
     }
-    if (mine) disk::forget(p.board, index);  // the slot is this process's until it is cleared: nobody waits for a disk to have the board
+    if (mine)
+        disk::forget(
+            p.board,
+            index);  // the slot is this process's until it is cleared: nobody waits for a disk to have the board
     Board::Lock lock(p.board);
     if (is_writing(slot, stamp)) queue::clear_slot(p.board, index);
     p.board.ring(p.board.source(slot.source).port);
@@ -110,7 +114,8 @@ void note_made_anew(const StepFile* file) {
 }
 
 StepFile* create(const Match& match, Intent intent, int* error) {
-    const bool exclusive = intent == Intent::create_exclusive, if_missing = exclusive || intent == Intent::create_missing;
+    const bool exclusive = intent == Intent::create_exclusive,
+               if_missing = exclusive || intent == Intent::create_missing;
     Process& p = process();
     const Board& board = p.board;
     const PortRecord& port = board.port(match.outport);
@@ -153,7 +158,8 @@ StepFile* create(const Match& match, Intent intent, int* error) {
 
 namespace {
 
-// True if another rank writes a file of this place; then the run fails, since one failed rank may leave the others in a collective call for ever.
+// True if another rank writes a file of this place; then the run fails, since one failed rank may leave the others in a
+// collective call for ever.
 bool clashes(const Process& p, const Match& match, uint64_t place) {
     const int clash = queue::find_clash(p.board, match.outport, p.context.rank, place);
     if (clash < 0) return false;
@@ -161,7 +167,8 @@ bool clashes(const Process& p, const Match& match, uint64_t place) {
     return true;
 }
 
-// True if another process has made the file while this one waited for room. (Of a name that the task also reads, each has files of its own.)
+// True if another process has made the file while this one waited for room. (Of a name that the task also reads, each
+// has files of its own.)
 bool is_made_meanwhile(const Board& board, const Match& match, int source, uint64_t place, const Missing& missing) {
     const int written = queue::find_written(board, match.outport, place);
     if (written >= 0 && (match.inport < 0 || board.slot(written).writer_process == board.joined())) return true;
@@ -172,7 +179,8 @@ bool is_made_meanwhile(const Board& board, const Match& match, int source, uint6
 
 }  // namespace
 
-StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role role, int* error, const Missing* missing) {
+StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role role, int* error,
+                     const Missing* missing) {
     Process& p = process();
     const Board& board = p.board;
     const PortRecord& port = board.port(match.outport);
@@ -188,8 +196,9 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         Wait wait(p, WaitFor::room, match.outport, match.name);
         for (;;) {
             // Of a folder, who comes second joins in.
-            if (port.keys.is_set && (queue::find_closed(board, match.outport, match.name, place) >= 0 ||
-                                          queue::find_closed(board, match.outport, match.name, place, SlotState::writing) >= 0)) {
+            if (port.keys.is_set &&
+                (queue::find_closed(board, match.outport, match.name, place) >= 0 ||
+                 queue::find_closed(board, match.outport, match.name, place, SlotState::writing) >= 0)) {
                 *error = EEXIST;
                 return nullptr;
             }
@@ -201,7 +210,8 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                 *error = EEXIST;
                 return nullptr;
             }
-            p.arenas->look_at_views(source_index);  // also for others, who look whether there is memory for a longer queue
+            p.arenas->look_at_views(
+                source_index);  // also for others, who look whether there is memory for a longer queue
             if (queue::has_room(board, source_index, match.name)) {
                 index = queue::take_slot(board, source_index, false);
                 if (index < 0) index = queue::take_slot(board, source_index, true);

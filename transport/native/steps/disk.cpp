@@ -43,7 +43,9 @@ __attribute__((format(printf, 2, 3))) bool write_path(Path* path, const char* fo
     return n >= 0 && n < static_cast<int>(sizeof(path->text));
 }
 
-bool link_path(const Board& board, int slot, char kind, Path* out) { return write_path(out, "%s/%c%d", board.folder(), kind, slot); }
+bool link_path(const Board& board, int slot, char kind, Path* out) {
+    return write_path(out, "%s/%c%d", board.folder(), kind, slot);
+}
 
 // The program's name of the slot's file, whole, and its hidden one. False if it has none.
 bool names_of(const Board& board, int slot, Path* whole, Path* hidden) {
@@ -133,8 +135,8 @@ int store_in(const char* path, const unsigned char* bytes, uint64_t size) {
     return error;
 }
 
-int store_image(const Board& board, int slot, const char* hidden, const char* whole, const unsigned char* image, uint64_t size,
-                Announce announce) {
+int store_image(const Board& board, int slot, const char* hidden, const char* whole, const unsigned char* image,
+                uint64_t size, Announce announce) {
     int error = store_in(hidden, image, size);
     if (!error) error = keep_rights(whole, hidden);
     if (!error) error = tell(board, slot, hidden, whole, announce);
@@ -180,7 +182,8 @@ int begin(const Board& board, int slot) {
     WILKINS_FAULT_POINT("disk.noted");
     int error = names_of(board, slot, &whole, &hidden) ? 0 : ENAMETOOLONG;
     // The run's folder names the file before it is there, so that nothing can be left behind.
-    if (!error && mode == Mode::file && (!link_path(board, slot, 'a', &link) || symlink(hidden.text, link.text) != 0)) error = errno;
+    if (!error && mode == Mode::file && (!link_path(board, slot, 'a', &link) || symlink(hidden.text, link.text) != 0))
+        error = errno;
     WILKINS_FAULT_POINT("disk.hidden-noted");
     if (!error) {
         const mode_t rights = mode == Mode::file ? wanted_mode | 0600 : wanted_mode;
@@ -203,7 +206,8 @@ void keep(const Board& board, int port, int rank, uint64_t sequence, const char*
     // A folder for each, so that the file is called as its program has called it.
     Path folder, file;
     const auto place = [&](uint64_t number) {
-        return write_path(&folder, "%.*s/kept/%d.%d.%llu", records, trace, port, rank, static_cast<unsigned long long>(number));
+        return write_path(&folder, "%.*s/kept/%d.%d.%llu", records, trace, port, rank,
+                          static_cast<unsigned long long>(number));
     };
     if (place(sequence) && write_path(&file, "%s/%s", folder.text, name)) {
         mkdir(folder.text, 0700);
@@ -235,7 +239,8 @@ bool exists(const char* name) {
 
 int settle(const Board& board, int slot, const unsigned char* image, uint64_t size, Announce announce) {
     const Mode mode = mode_of(board, slot);
-    if (mode == Mode::memory || board.slot(slot).removed) return 0;  // (Its hidden name goes with the slot's next file, or the run.)
+    if (mode == Mode::memory || board.slot(slot).removed)
+        return 0;  // (Its hidden name goes with the slot's next file, or the run.)
     Path whole, hidden;
     if (!names_of(board, slot, &whole, &hidden)) return ENOENT;
     return mode == Mode::both ? store_image(board, slot, hidden.text, whole.text, image, size, announce)
@@ -279,7 +284,8 @@ int turn_to(const Board& board, int slot, const Path& named, const Path& old_hid
     if (!names_of(board, slot, &whole, &hidden)) return errno;
     if (strcmp(hidden.text, old_hidden.text) == 0) return 0;
     const bool is_file = mode_of(board, slot) == Mode::file;
-    if (rename(old_hidden.text, hidden.text) != 0) return errno == ENOENT && !is_file ? 0 : errno;  // (It may have its name already.)
+    if (rename(old_hidden.text, hidden.text) != 0)
+        return errno == ENOENT && !is_file ? 0 : errno;  // (It may have its name already.)
     WILKINS_FAULT_POINT("disk.moved-hidden");
     if (!is_file) return 0;
     return link_path(board, slot, 'a', &link) ? turn_link(link, hidden) : ENAMETOOLONG;
@@ -307,23 +313,27 @@ int follow_name(const Board& board, int slot, const char* name) {
 
 void move_folder(const Board& board, int slot, const char* from, const char* to) {
     Path whole, moved, hidden, link;
-    if (mode_of(board, slot) == Mode::memory || !names_of(board, slot, &whole, &hidden) || !link_path(board, slot, 'f', &link)) return;
+    if (mode_of(board, slot) == Mode::memory || !names_of(board, slot, &whole, &hidden) ||
+        !link_path(board, slot, 'f', &link))
+        return;
     const size_t length = strlen(from);
     if (strncmp(whole.text, from, length) != 0 || whole.text[length] != '/') return;
     if (!write_path(&moved, "%s%s", to, whole.text + length) || turn_link(link, moved) != 0) return;
-    if (is_file(board, slot) && names_of(board, slot, &whole, &hidden) && link_path(board, slot, 'a', &link)) turn_link(link, hidden);
+    if (is_file(board, slot) && names_of(board, slot, &whole, &hidden) && link_path(board, slot, 'a', &link))
+        turn_link(link, hidden);
 }
 
 bool is_named(const Board& board, int slot, const char* name) {
     Path link;
     struct stat arena, named;
-    return is_file(board, slot) && link_path(board, slot, 'a', &link) && stat(link.text, &arena) == 0 && stat(name, &named) == 0 &&
-           arena.st_dev == named.st_dev && arena.st_ino == named.st_ino;
+    return is_file(board, slot) && link_path(board, slot, 'a', &link) && stat(link.text, &arena) == 0 &&
+           stat(name, &named) == 0 && arena.st_dev == named.st_dev && arena.st_ino == named.st_ino;
 }
 
 bool hidden_name(const Board& board, int slot, char* out, size_t room) {
     Path whole, hidden;
-    if (mode_of(board, slot) == Mode::memory || !names_of(board, slot, &whole, &hidden) || strlen(hidden.text) >= room) return false;
+    if (mode_of(board, slot) == Mode::memory || !names_of(board, slot, &whole, &hidden) || strlen(hidden.text) >= room)
+        return false;
     strcpy(out, hidden.text);
     return true;
 }
@@ -384,7 +394,8 @@ uint64_t identity_of(const OnDisk& file) { return identity(file.device, file.ino
 bool look(const char* name, OnDisk* out) {
     struct stat st;
     if (stat(name, &st) != 0 || !S_ISREG(st.st_mode)) return false;
-    *out = {st.st_dev, st.st_ino, static_cast<uint64_t>(st.st_size), st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec};
+    *out = {st.st_dev, st.st_ino, static_cast<uint64_t>(st.st_size),
+            st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec};
     return true;
 }
 

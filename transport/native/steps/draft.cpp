@@ -27,7 +27,8 @@ namespace wilkins {
 
 namespace {
 
-constexpr uint64_t kSearched = 65536;  // bytes in which a superblock is looked for: what is behind a larger user block counts like any byte
+constexpr uint64_t kSearched =
+    65536;  // bytes in which a superblock is looked for: what is behind a larger user block counts like any byte
 
 int write_at(int fd, const unsigned char* bytes, uint64_t count, uint64_t offset) {
     for (uint64_t done = 0; done < count;) {
@@ -132,7 +133,8 @@ bool Draft::is_nothing(uint64_t from, uint64_t to) {
     return is_zero(step_->data() + from, to - from);
 }
 
-// True if these bytes would change what the file says. What HDF5 writes into its superblock as it opens and closes a file is noted.
+// True if these bytes would change what the file says. What HDF5 writes into its superblock as it opens and closes a
+// file is noted.
 bool Draft::is_change(uint64_t offset, const unsigned char* bytes, uint64_t count) {
     const uint64_t known = step_->eof();
     const uint64_t end = offset + count;
@@ -248,7 +250,9 @@ int Draft::store_named(const Process& p, bool* stale) {
             step_->prepare_read(0, step_->eof());
             const unsigned char* const bytes = step_->data();
             const uint64_t size = step_->eof();
-            *stale = !with_bytes(fd, [&](const unsigned char* there, uint64_t length) { return length == size && memcmp(there, bytes, size) == 0; });
+            *stale = !with_bytes(fd, [&](const unsigned char* there, uint64_t length) {
+                return length == size && memcmp(there, bytes, size) == 0;
+            });
             raw::close(fd);
         }
         if (*stale) return 0;
@@ -272,7 +276,8 @@ void Draft::tell_lost() {
     const Process& p = process();
     PortRecord& inport = p.board.port(place_.inport);
     Board::Lock lock(p.board);
-    log_once(inport, Once::lost_changes, in_order(inport) ? event::changes_rewritten(place_.whole) : event::changes_outdated(place_.whole));
+    log_once(inport, Once::lost_changes,
+             in_order(inport) ? event::changes_rewritten(place_.whole) : event::changes_outdated(place_.whole));
 }
 
 int Draft::descriptor() {
@@ -304,11 +309,13 @@ void Draft::keep(const Place& place) {
     const Board& board = process().board;
     Board::Lock lock(board);
     const SlotRecord& slot = board.slot(place.slot);
-    if (slot.stamp == place.stamp && slot.state == SlotState::published) queue::pass_by(board, place.inport, place.slot);
+    if (slot.stamp == place.stamp && slot.state == SlotState::published)
+        queue::pass_by(board, place.inport, place.slot);
 }
 
 bool Draft::is_as_before(const Place& place, int fd) {
-    return with_bytes(fd, [&](const unsigned char* bytes, uint64_t size) { return digest_of(bytes, size) == place.digest; });
+    return with_bytes(
+        fd, [&](const unsigned char* bytes, uint64_t size) { return digest_of(bytes, size) == place.digest; });
 }
 
 // The file was made for who might have changed it, and nobody has. What a producer has on disk stays there.
@@ -333,7 +340,6 @@ void Draft::leave() {
     changed_ = true;
     if (place_.named) keep(place_);
 }
-
 
 namespace {
 

@@ -1,8 +1,9 @@
 // What a task that only reads a step changes of it.
 //
-// Until a byte changes, the step is read; what HDF5 writes as it opens and closes a file is no change. From then on it is a file of the task's own
-// on the disk, under the name that the program gave, like all that a task makes (see names/match.cpp). Under a name that means the next step
-// at each open nobody would find it there: then it has none, and the run tells of it.
+// Until a byte changes, the step is read; what HDF5 writes as it opens and closes a file is no change. From then on it
+// is a file of the task's own on the disk, under the name that the program gave, like all that a task makes (see
+// names/match.cpp). Under a name that means the next step at each open nobody would find it there: then it has none,
+// and the run tells of it.
 #pragma once
 
 #include <mutex>
@@ -30,12 +31,13 @@ public:
     // All of it, at once, unless that says the same as the step.
     int replace(const unsigned char* bytes, uint64_t size);
 
-    // A descriptor of the file, for who writes it where nobody sees that; only `end` tells then whether anything has changed. -1 and errno.
+    // A descriptor of the file, for who writes it where nobody sees that; only `end` tells then whether anything has
+    // changed. -1 and errno.
     int descriptor();
     // The same, which is the caller's: the draft has it no longer open.
     int take_descriptor();
-    // The last handle in this process is closed. `others`: other processes, or mappings, have the file still open for writing. `fd`: reads it,
-    // if the draft has it no longer open.
+    // The last handle in this process is closed. `others`: other processes, or mappings, have the file still open for
+    // writing. `fd`: reads it, if the draft has it no longer open.
     void end(bool others, int fd = -1);
     // It is another program's from now on.
     void leave();
@@ -86,7 +88,8 @@ private:
     uint32_t seen_ = 0;  // files that the task had made when it was last asked whether this is one
 };
 
-// Files that were left to mappings and other processes: those that are still as the step was are gone once nobody can change them.
+// Files that were left to mappings and other processes: those that are still as the step was are gone once nobody can
+// change them.
 void settle_drafts();
 
 }  // namespace wilkins

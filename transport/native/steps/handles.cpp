@@ -68,7 +68,8 @@ namespace {
 
 // Is this step still in its slot? What other hosts say of one is only a number.
 bool is_known(const Board& board, int slot, uint64_t stamp) {
-    return slot >= 0 && slot < board.head().slots && board.slot(slot).stamp == stamp && board.slot(slot).state != SlotState::free;
+    return slot >= 0 && slot < board.head().slots && board.slot(slot).stamp == stamp &&
+           board.slot(slot).state != SlotState::free;
 }
 
 }  // namespace
@@ -130,7 +131,8 @@ StepFile* reread_own(const Match& match, int* error) {
             return nullptr;
         }
         if (index >= 0) stamp = p.board.slot(index).stamp;
-        else if (!on_disk) known = queue::exists(p.board, p.board.source(p.board.port(match.outport), p.context.rank), match.name);
+        else if (!on_disk)
+            known = queue::exists(p.board, p.board.source(p.board.port(match.outport), p.context.rank), match.name);
     }
     if (on_disk) return note_own(read_disk(match.name, match.name, error));
     if (index < 0) {
@@ -151,7 +153,9 @@ StepFile* make_copy(uint64_t size, const char* name, int* error, Fill fill) {
         *error = ENOMEM;
         return nullptr;
     }
-    StepFile* const file = open_to(mapping, size) != 0 ? nullptr : make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, name);
+    StepFile* const file = open_to(mapping, size) != 0
+                               ? nullptr
+                               : make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, name);
     if (!file) {
         unmap(mapping);
         *error = ENOMEM;
@@ -279,7 +283,8 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
             *error = too_many_open(p, name);
             return nullptr;
         } else {
-            for (const PortRecord& port : ports_of(p, Direction::in)) queue::follow_lead(p.board, p.board.index(port), p.context.rank, token.slot);
+            for (const PortRecord& port : ports_of(p, Direction::in))
+                queue::follow_lead(p.board, p.board.index(port), p.context.rank, token.slot);
         }
     }
     if (!writable) return open_held(token.slot, stamp, name, error);
@@ -294,15 +299,18 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
     return nullptr;
 }
 
-StepFile* attach_far(const char* where, const StepToken& token, bool writable, const Match& match, const char* said, int* error) {
+StepFile* attach_far(const char* where, const StepToken& token, bool writable, const Match& match, const char* said,
+                     int* error) {
     Process& p = process();
     {
         Board::Lock lock(p.board);
         ++p.me().files;
     }
-    std::unique_ptr<FarFile> far = FarFile::open(where, token, writable ? Use::write : Use::read, said, token.slot >= 0 ? served_at() : "", error);
+    std::unique_ptr<FarFile> far =
+        FarFile::open(where, token, writable ? Use::write : Use::read, said, token.slot >= 0 ? served_at() : "", error);
     if (!far) return nullptr;
-    StepFile* const file = make_file(Role::far, -1, {}, (1ull << 63) | hash_text(where, far->token().stamp), match.name);
+    StepFile* const file =
+        make_file(Role::far, -1, {}, (1ull << 63) | hash_text(where, far->token().stamp), match.name);
     if (!file) {
         *error = ENOMEM;
         return nullptr;

@@ -14,12 +14,12 @@ StepFile* hold_again(int slot, uint64_t stamp, const char* name, int* error);
 // Another handle on a step that is open for reading, so that it stays.
 StepFile* hold_too(const StepFile& file, int* error);
 
-// The rank has so many steps open that there is no memory to note one more. Ends the run; returns the errno. Call with the
-// board's lock held.
+// The rank has so many steps open that there is no memory to note one more. Ends the run; returns the errno. Call with
+// the board's lock held.
 int too_many_open(const Process& p, const char* name);
 
-// Lets go of the steps of the port (-1: of all) that readers held when they died without a word, as programs of a shell script
-// do: their task goes on. Call with the board's lock held.
+// Lets go of the steps of the port (-1: of all) that readers held when they died without a word, as programs of a shell
+// script do: their task goes on. Call with the board's lock held.
 void sweep_dead_readers(Process& process, int port);
 
 // Opens a step that this task itself published and that is still whole. Where its files are on disk, that is what the
@@ -32,7 +32,8 @@ StepFile* copy_of_file(int fd, const char* name, int* error);
 // Opens a file of the disk, which the program calls by this name.
 StepFile* read_disk(const char* path, const char* name, int* error);
 
-// Turns a reader's step into one that it may change: what it changes is kept (see steps/draft.hpp). The second has it in memory meanwhile.
+// Turns a reader's step into one that it may change: what it changes is kept (see steps/draft.hpp). The second has it
+// in memory meanwhile.
 StepFile* to_draft(StepFile* from, const Match& match, int* error);
 
 StepFile* to_draft_in_memory(StepFile* from, int* error);

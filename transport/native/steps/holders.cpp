@@ -101,19 +101,21 @@ bool waits(long pid, long thread) {
     if (!read_of(text, sizeof(text), "/proc/%ld/task/%ld/syscall", pid, thread)) return false;
     long number = -1;
     unsigned long words[6] = {};
-    if (sscanf(text, "%ld %lx %lx %lx %lx %lx %lx", &number, &words[0], &words[1], &words[2], &words[3], &words[4], &words[5]) != 7) return false;
+    if (sscanf(text, "%ld %lx %lx %lx %lx %lx %lx", &number, &words[0], &words[1], &words[2], &words[3], &words[4],
+               &words[5]) != 7)
+        return false;
     switch (number) {
-    case SYS_futex: return words[3] == 0;
-    case SYS_read:
-    case SYS_recvfrom:
-    case SYS_recvmsg: return true;
+        case SYS_futex: return words[3] == 0;
+        case SYS_read:
+        case SYS_recvfrom:
+        case SYS_recvmsg: return true;
 #ifdef SYS_poll
-    case SYS_poll: return static_cast<int>(words[2]) < 0;
-    case SYS_epoll_wait: return static_cast<int>(words[3]) < 0;
+        case SYS_poll: return static_cast<int>(words[2]) < 0;
+        case SYS_epoll_wait: return static_cast<int>(words[3]) < 0;
 #endif
-    case SYS_ppoll: return words[2] == 0;
-    case SYS_epoll_pwait: return static_cast<int>(words[3]) < 0;
-    default: return false;
+        case SYS_ppoll: return words[2] == 0;
+        case SYS_epoll_pwait: return static_cast<int>(words[3]) < 0;
+        default: return false;
     }
 }
 

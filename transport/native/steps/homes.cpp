@@ -32,9 +32,10 @@ struct Head {
 };
 
 constexpr uint64_t kHead = (sizeof(Head) + 4095) / 4096 * 4096;
-constexpr size_t kMostRuns = 1 << 16;   // of what was read of a step: where there are more, near ones are taken together
-constexpr uint64_t kGapsPart = 64;      // of what was read: so much more may come with it, to fill gaps
-constexpr uint64_t kWorthARun = 256;    // bytes of a step for each run: one that is more scattered than that is brought together
+constexpr size_t kMostRuns = 1 << 16;  // of what was read of a step: where there are more, near ones are taken together
+constexpr uint64_t kGapsPart = 64;     // of what was read: so much more may come with it, to fill gaps
+constexpr uint64_t kWorthARun =
+    256;  // bytes of a step for each run: one that is more scattered than that is brought together
 constexpr uint64_t kMostScattered = 1 << 18;  // runs of a step that is not: each host that reads it gets them all
 // A step of so few bytes is in one place; where tests make every step lazy, none is.
 #ifdef WILKINS_HOOKS
@@ -135,7 +136,8 @@ void find_missing(Table& table, uint64_t first, uint64_t last, bool reads, std::
         const uint8_t entry = entries[s].load(std::memory_order_acquire);
         if (entry == kUnread && reads) entries[s].store(kHere, std::memory_order_relaxed);
         if (is_absent(entry)) {
-            if (missing->empty() || missing->back().end != s || missing->back().host != entry) missing->push_back({s, s, entry});
+            if (missing->empty() || missing->back().end != s || missing->back().host != entry)
+                missing->push_back({s, s, entry});
             missing->back().end = s + 1;
         }
         ++s;
@@ -168,7 +170,8 @@ FarFile* connect(StepFile::State* state, uint64_t number, int* error) {
     }
     SlotRecord& slot = slot_of(state);
     const StepToken token = {slot.lazy.slot, slot.lazy.slot, slot.lazy.stamp};
-    server = FarFile::open(host->where, token, host->has_step ? Use::bring : Use::part, state->name, host->has_step ? "" : lead(state->slot), error);
+    server = FarFile::open(host->where, token, host->has_step ? Use::bring : Use::part, state->name,
+                           host->has_step ? "" : lead(state->slot), error);
     process().board.source(slot.source).asked.fetch_add(3);  // its end, too
     return server.get();
 }
@@ -178,7 +181,8 @@ Part* part_here(const StepFile::State* state, uint64_t number) {
     const Host* const host = homes::host(state->slot, number);
     const Lazy& lazy = slot_of(state).lazy;
     int error = 0;
-    Part* const part = host == nullptr || host->has_step ? nullptr : Part::open(lead(state->slot), lazy.slot, false, &error);
+    Part* const part =
+        host == nullptr || host->has_step ? nullptr : Part::open(lead(state->slot), lazy.slot, false, &error);
     return part != nullptr && part->holds(lazy.stamp, host->where) ? part : nullptr;
 }
 
@@ -233,9 +237,12 @@ int gave_up(StepFile::State* state, int error) {
     return state->failed = error;
 }
 
-void set(Table& table, uint64_t first, uint64_t last, uint8_t entry) { memset(static_cast<void*>(table.entries + first), entry, last - first); }
+void set(Table& table, uint64_t first, uint64_t last, uint8_t entry) {
+    memset(static_cast<void*>(table.entries + first), entry, last - first);
+}
 
-// Ranges with what lies between near ones, if all that is little beside them: a step of which nearly all is read comes whole.
+// Ranges with what lies between near ones, if all that is little beside them: a step of which nearly all is read comes
+// whole.
 std::vector<Range> without_small_gaps(std::vector<Range> ranges, uint64_t size) {
     uint64_t gaps = 0, bytes = 0, at = 0;
     const auto is_small = [](uint64_t gap) { return gap < kBlock; };
@@ -339,8 +346,10 @@ int cut(StepFile::State* state, uint64_t size) {
     Table* const table = table_of(state->slot);
     if (table == nullptr) return ENOMEM;
     const Alone alone(slot);
-    const Range last = {size - std::min<uint64_t>(size, 1), size};  // the sector that the file ends in, unless it ends with it
-    const std::vector<Missing> kept = size % kSector != 0 ? missing_of(*table, slot, &last, 1, false) : std::vector<Missing>();
+    const Range last = {size - std::min<uint64_t>(size, 1),
+                        size};  // the sector that the file ends in, unless it ends with it
+    const std::vector<Missing> kept =
+        size % kSector != 0 ? missing_of(*table, slot, &last, 1, false) : std::vector<Missing>();
     if (const int error = kept.empty() ? 0 : fetch(state, *table, kept, kHere)) return gave_up(state, error);
     const uint64_t known = slot.lazy.sectors.load();
     set(*table, std::min((size + kSector - 1) / kSector, known), known, kHere);
@@ -447,7 +456,8 @@ std::vector<Range> read_of(int index, const std::atomic<uint8_t>* blocks) {
     const uint64_t known = process().board.slot(index).lazy.sectors.load(), size = known * kSector;
     std::vector<Range> found;
     if (table == nullptr) return found;
-    for (uint64_t near = 0;; near = near == 0 ? kSector : 2 * near) {  // so near to each other, reads are taken together
+    for (uint64_t near = 0;;
+         near = near == 0 ? kSector : 2 * near) {  // so near to each other, reads are taken together
         found.clear();
         const auto add = [&](uint64_t begin, uint64_t end) {
             if (found.empty() || begin > found.back().end + near) found.push_back({begin, end});

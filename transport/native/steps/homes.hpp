@@ -1,9 +1,9 @@
-// Where the bytes of a step are that has some on other hosts: where ranks have written them (far/part.hpp), or from where a relay has
-// made the step lazy (steps/lazy.hpp).
+// Where the bytes of a step are that has some on other hosts: where ranks have written them (far/part.hpp), or from
+// where a relay has made the step lazy (steps/lazy.hpp).
 //
-// A table beside the arena has an entry for each sector of the file. All that read or write the arena ask it first, where any entry was
-// set since the step was begun: what is absent is brought, and what is written here is here. So there is one order of writes, that in
-// which the table changes.
+// A table beside the arena has an entry for each sector of the file. All that read or write the arena ask it first,
+// where any entry was set since the step was begun: what is absent is brought, and what is written here is here. So
+// there is one order of writes, that in which the table changes.
 #pragma once
 
 #include <vector>
@@ -28,8 +28,8 @@ struct Host {
     bool has_step;  // what it gives is the step as it has it; else a part
 };
 
-// The number of the host with this server, which the step gets if it has none. `lead`: the server of the host on which the step is made. -1: there
-// are too many hosts, or there is no memory for the table.
+// The number of the host with this server, which the step gets if it has none. `lead`: the server of the host on which
+// the step is made. -1: there are too many hosts, or there is no memory for the table.
 int number_of(int slot, const char* where, const char* lead, bool has_step);
 
 // By number; nullptr: there is none.
@@ -39,7 +39,8 @@ std::vector<Host> hosts(int slot);
 // Where the server of the host is on which the step is made.
 const char* lead(int slot);
 
-// Ranks on the host have written these bytes, whole sectors, there. The arena has memory for them. Returns 0 or an errno.
+// Ranks on the host have written these bytes, whole sectors, there. The arena has memory for them. Returns 0 or an
+// errno.
 int put(StepFile::State* state, uint64_t number, uint64_t offset, uint64_t count);
 
 // These bytes are about to be written here; `whole`: all of them. Returns 0 or an errno.
@@ -51,12 +52,12 @@ int cut(StepFile::State* state, uint64_t size);
 // Brings what is absent of these bytes. `entry`: kHere or kUnread, for those that were. Returns 0 or an errno.
 int bring(StepFile::State* state, const Range* ranges, size_t count, uint8_t entry = kHere);
 
-// The step is about to be published with bytes elsewhere: marks its absent blocks. False: it has none, or so scattered ones that they
-// should be brought first.
+// The step is about to be published with bytes elsewhere: marks its absent blocks. False: it has none, or so scattered
+// ones that they should be brought first.
 bool scatter(StepFile::State* state);
 
-// For a lazy step: all its sectors are as the runs say, but for `here`, which have come and are unread; runs of no host are on
-// that of number 1. Returns how many bytes are absent.
+// For a lazy step: all its sectors are as the runs say, but for `here`, which have come and are unread; runs of no host
+// are on that of number 1. Returns how many bytes are absent.
 uint64_t lay_out(StepFile::State* state, const std::vector<Run>& runs, const std::vector<Range>& here);
 
 // The runs of the step, up to its end.

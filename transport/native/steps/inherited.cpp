@@ -80,7 +80,7 @@ void tell_cut_off(const Board& board, const SlotRecord& slot, int fd) {
     log_event_for(board, board.port(source.port).task, source.rank, event::cut_off(slot.name, who));
 }
 
-constexpr int64_t kSeldom = 200'000'000;   // ns between looks at who has a file open, which the launcher takes,
+constexpr int64_t kSeldom = 200'000'000;  // ns between looks at who has a file open, which the launcher takes,
 constexpr int64_t kIdle = 2'000'000'000;  // and for which forks that hold it have to do nothing at all
 
 // Since when forks that wait have done nothing that hold a step's file.
@@ -96,8 +96,9 @@ bool all_wait(int fd, uint64_t* turns) {
     return raw::fstat(fd, &st) == 0 && holders::all_wait(st, turns);
 }
 
-// Of a file that some process has open for writing: does none of those hold it? A fork that waits may be about to get an order to write from the
-// process that has forked it: only one that has long done nothing is idle. To be asked by the launcher's thread alone.
+// Of a file that some process has open for writing: does none of those hold it? A fork that waits may be about to get
+// an order to write from the process that has forked it: only one that has long done nothing is idle. To be asked by
+// the launcher's thread alone.
 bool is_let_go(int slot, uint64_t stamp, int fd) {
     static std::unordered_map<int, Idle> known;
     Idle& idle = known[slot];
@@ -105,12 +106,14 @@ bool is_let_go(int slot, uint64_t stamp, int fd) {
     if (idle.stamp == stamp && now < idle.looked + kSeldom) return false;
     uint64_t turns = 0;
     const bool wait = all_wait(fd, &turns);
-    if (!wait || idle.since == 0 || idle.stamp != stamp || idle.turns != turns) idle = {stamp, turns, wait ? now_ns() : 0, 0};
+    if (!wait || idle.since == 0 || idle.stamp != stamp || idle.turns != turns)
+        idle = {stamp, turns, wait ? now_ns() : 0, 0};
     idle.looked = now_ns();
     return wait && now - idle.since >= kIdle;
 }
 
-// What is asked of a file that is left to others: by a process of its task, by the launcher, or by the launcher when the task's program has ended.
+// What is asked of a file that is left to others: by a process of its task, by the launcher, or by the launcher when
+// the task's program has ended.
 enum class Asks { own, launcher, end };
 
 bool is_let_go(int slot, uint64_t stamp, int fd, Asks asks) {
@@ -150,7 +153,8 @@ bool settle_one(const Board& board, Arenas& arenas, int index, Asks asks, bool w
     remove_file(board, index);
     const SourceRecord& source = board.source(slot.source);
     if (error) {
-        fail_run_for(board, board.port(source.port).task, source.rank, event::not_stored_by_child(slot.name, error, error == ENOSPC || error == EDQUOT));
+        fail_run_for(board, board.port(source.port).task, source.rank,
+                     event::not_stored_by_child(slot.name, error, error == ENOSPC || error == EDQUOT));
         queue::clear_slot(board, index);
     } else {
         queue::close_slot(board, index, 0);
@@ -207,8 +211,8 @@ int leave(const StepFile* step, int fd) {
 }
 
 void take_back(const StepFile* step) {
-    // The file keeps its name: it could not be given one again, and is about to be asked for once more (a shell looks for a
-    // program in one folder after the other).
+    // The file keeps its name: it could not be given one again, and is about to be asked for once more (a shell looks
+    // for a program in one folder after the other).
     process().board.slot(step->token().slot).inherited.store(0, std::memory_order_release);
 }
 
@@ -226,7 +230,9 @@ int settle_all(const Board& board, Arenas& arenas, int task, Asks asks, bool wai
 
 }  // namespace
 
-int settle(const Board& board, Arenas& arenas, int task, bool ends) { return settle_all(board, arenas, task, ends ? Asks::end : Asks::launcher, false); }
+int settle(const Board& board, Arenas& arenas, int task, bool ends) {
+    return settle_all(board, arenas, task, ends ? Asks::end : Asks::launcher, false);
+}
 
 void remove_file(const Board& board, int slot) {
     board.slot(slot).in_kernel = 0;

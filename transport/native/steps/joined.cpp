@@ -23,8 +23,8 @@ namespace {
 constexpr int kPause = 2;          // ms between looks whether a file is open, or its bytes are elsewhere
 constexpr int kMostLooks = 30000;  // a write that lasts longer hangs
 
-// The slot of the file of this name that the task is writing, or -1; of a name that it also reads, only what this process writes. Call with the
-// lock held.
+// The slot of the file of this name that the task is writing, or -1; of a name that it also reads, only what this
+// process writes. Call with the lock held.
 int find(const Board& board, const Match& match, uint64_t place) {
     const int index = queue::find_written(board, match.outport, place);
     const bool is_own = index >= 0 && board.slot(index).writer_process == board.joined();
@@ -101,7 +101,9 @@ int begin_to_write(StepFile::State* state, bool by_kernel) {
     Process& p = process();
     SlotRecord& slot = slot_of(state);
     Board::Lock lock(p.board);
-    const auto is_ending = [&] { return (slot.closing && !p.board.is_over(slot.writer_process)) || queue::claimed(p.board, slot); };
+    const auto is_ending = [&] {
+        return (slot.closing && !p.board.is_over(slot.writer_process)) || queue::claimed(p.board, slot);
+    };
     while (is_writing(slot, state->identity) && is_ending())
         if (const int error = nap(p, p.board.source(slot.source).port, lock, kPause)) return error;
     if (!is_writing(slot, state->identity) || (by_kernel && slot.closes != state->closes)) return ESTALE;
@@ -184,7 +186,9 @@ uint32_t other_holder(const Board& board, int index, uint32_t but) {
     return found;
 }
 
-bool is_written(const Board& board, int index) { return board.slot(index).joint_writers > 0 && other_holder(board, index, 0) != 0; }
+bool is_written(const Board& board, int index) {
+    return board.slot(index).joint_writers > 0 && other_holder(board, index, 0) != 0;
+}
 
 bool begin_to_publish(const StepFile::State* state) {
     Process& p = process();
@@ -215,8 +219,10 @@ bool end(const StepFile::State* state) {
     Board::Lock lock(p.board);
     if (!is_writing(slot, state->identity)) return false;
     if (state->wrote && slot.joint_writers > 0) --slot.joint_writers;
-    if (!slot.lead_left || slot.inherited.load() || (slot.closing && !p.board.is_over(slot.writer_process))) return false;
-    // Others have it open, and one of them has written to it, or may yet: one that lives is the one to publish it, whoever writes.
+    if (!slot.lead_left || slot.inherited.load() || (slot.closing && !p.board.is_over(slot.writer_process)))
+        return false;
+    // Others have it open, and one of them has written to it, or may yet: one that lives is the one to publish it,
+    // whoever writes.
     uint32_t other = 0;
     int own = 0;
     each_holder(p.board, state->slot, [&](uint32_t process) {

@@ -1,4 +1,5 @@
-// Lets go of steps elsewhere: when their slots here hold others, when memory is short there, when their readers have ended.
+// Lets go of steps elsewhere: when their slots here hold others, when memory is short there, when their readers have
+// ended.
 #include "steps/kept_elsewhere.hpp"
 
 #include <poll.h>
@@ -51,8 +52,8 @@ size_t KeptElsewhere::count() {
     return kept_.size();
 }
 
-// Its host is short of memory: steps of its source that are here only because their names might be opened again go, as on one host.
-// False: that host has let go itself, since the relay's other half has ended.
+// Its host is short of memory: steps of its source that are here only because their names might be opened again go, as
+// on one host. False: that host has let go itself, since the relay's other half has ended.
 bool KeptElsewhere::heed(const Kept& one) {
     char byte = 0;
     const ssize_t count = recv(one.keeps->wire(), &byte, 1, MSG_DONTWAIT);
@@ -79,7 +80,8 @@ void KeptElsewhere::watch() {
         }
         if (poll(wires.data(), wires.size(), far::kPause) <= 0) continue;
         std::lock_guard<std::mutex> guard(mutex_);
-        kept_.erase(std::remove_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return !heed(one); }), kept_.end());
+        kept_.erase(std::remove_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return !heed(one); }),
+                    kept_.end());
     }
 }
 

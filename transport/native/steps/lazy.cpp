@@ -16,8 +16,8 @@ namespace {
 
 using homes::Range;
 
-// Of what was read of one step and of the one before it, what is expected to be read of the next: that which was read of both. A reader that reads
-// another part of each step, as samples drawn at random are, is thus sent the metadata.
+// Of what was read of one step and of the one before it, what is expected to be read of the next: that which was read
+// of both. A reader that reads another part of each step, as samples drawn at random are, is thus sent the metadata.
 std::vector<Range> expected(const std::vector<Range>& before, const std::vector<Range>& last) {
     if (before.empty()) return last;
     std::vector<Range> both;
@@ -50,7 +50,8 @@ std::map<int, Read>& reads() {
 }
 
 void note(std::vector<Range>& read, const Range& range) {
-    if (!read.empty() && range.begin >= read.back().begin && range.begin <= read.back().end) read.back().end = std::max(read.back().end, range.end);
+    if (!read.empty() && range.begin >= read.back().begin && range.begin <= read.back().end)
+        read.back().end = std::max(read.back().end, range.end);
     else if (read.size() < kMostNoted) read.push_back(range);
 }
 
@@ -58,12 +59,14 @@ void note(std::vector<Range>& read, const Range& range) {
 void note_all(StepFile::State* state, const Range* ranges, size_t count, uint64_t size) {
     const std::unique_lock<std::mutex> guard(reads_mutex, std::try_to_lock);
     for (size_t k = 0; guard && k < count; ++k)
-        if (const uint64_t end = std::min(size, ranges[k].end); ranges[k].begin < end) note(state->read, {ranges[k].begin, end});
+        if (const uint64_t end = std::min(size, ranges[k].end); ranges[k].begin < end)
+            note(state->read, {ranges[k].begin, end});
 }
 
 // In order, and none of them over another.
 std::vector<Range> in_order(std::vector<Range> ranges) {
-    std::sort(ranges.begin(), ranges.end(), [](const Range& one, const Range& other) { return one.begin < other.begin; });
+    std::sort(ranges.begin(), ranges.end(),
+              [](const Range& one, const Range& other) { return one.begin < other.begin; });
     std::vector<Range> found;
     for (const Range& range : ranges) note(found, range);
     return found;
@@ -89,7 +92,7 @@ int bring(StepFile::State* state, const Range* ranges, size_t count) {
     std::atomic<uint8_t>* const blocks = state->mapping.blocks;
     if (state->failed) return state->failed;
     note_all(state, ranges, count, size);
-    std::vector<Range> some;     // of blocks that are not whole, or have not been read
+    std::vector<Range> some;      // of blocks that are not whole, or have not been read
     std::vector<uint64_t> whole;  // of these, blocks that are asked for from end to end
     for (size_t k = 0; k < count; ++k) {
         const uint64_t end = std::min(size, ranges[k].end);
@@ -125,7 +128,8 @@ void note_read(StepFile::State* state) {
     known.of_last = in_order(std::move(known.of_last));
 }
 
-int publish_absent(const StepFile& step, const std::vector<Range>& here, const StepToken& token, const char* where, const Elsewhere& elsewhere) {
+int publish_absent(const StepFile& step, const std::vector<Range>& here, const StepToken& token, const char* where,
+                   const Elsewhere& elsewhere) {
     StepFile::State* const state = step.state;
     SlotRecord& slot = process().board.slot(state->slot);
     SourceRecord& source = process().board.source(slot.source);

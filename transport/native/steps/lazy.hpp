@@ -1,9 +1,10 @@
-// Published steps of which bytes are absent here until somebody reads them: they were made on another host, or ranks on others have written
-// them.
+// Published steps of which bytes are absent here until somebody reads them: they were made on another host, or ranks on
+// others have written them.
 //
-// The relay that publishes a step from another host says where its bytes are, and keeps it there (steps/kept_elsewhere.hpp). A reader that
-// comes to absent bytes gets them from there, into the arena, for all readers of its host. Which are absent, a table tells (steps/homes.hpp);
-// of blocks of which nothing is, the arena's own table does.
+// The relay that publishes a step from another host says where its bytes are, and keeps it there
+// (steps/kept_elsewhere.hpp). A reader that comes to absent bytes gets them from there, into the arena, for all readers
+// of its host. Which are absent, a table tells (steps/homes.hpp); of blocks of which nothing is, the arena's own table
+// does.
 #pragma once
 
 #include <vector>
@@ -13,8 +14,8 @@
 
 namespace wilkins::lazy {
 
-// Brings what is absent of these bytes; the first time also what this process is expected to read, by one question. Returns 0 or an
-// errno, which the handle keeps.
+// Brings what is absent of these bytes; the first time also what this process is expected to read, by one question.
+// Returns 0 or an errno, which the handle keeps.
 int bring(StepFile::State* state, const homes::Range* ranges, size_t count);
 
 // The handle is about to go: what was read by it is expected to be read of the next step.
@@ -27,9 +28,10 @@ struct Elsewhere {
     std::vector<homes::Run> runs;    // none: the server has all
 };
 
-// Makes a step lazy that is being written and has memory for all its bytes: only those in `here` have come. `where`: its host gives
-// the others, and calls it `token`. Returns 0 or an errno.
-int publish_absent(const StepFile& step, const std::vector<homes::Range>& here, const StepToken& token, const char* where, const Elsewhere& elsewhere);
+// Makes a step lazy that is being written and has memory for all its bytes: only those in `here` have come. `where`:
+// its host gives the others, and calls it `token`. Returns 0 or an errno.
+int publish_absent(const StepFile& step, const std::vector<homes::Range>& here, const StepToken& token,
+                   const char* where, const Elsewhere& elsewhere);
 
 // The slot is about to hold another step: what was read of the last one is known now, if that was lazy.
 void note_use(int slot, const std::atomic<uint8_t>* blocks);

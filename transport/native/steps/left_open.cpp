@@ -48,7 +48,8 @@ bool is_joint(const Board& board, int index) {
 }
 
 bool is_shared(const Board& board, const SlotRecord& slot, Finder finder) {
-    return slot.peers > 0 && finder != Finder::last && board.task(board.port(board.source(slot.source).port).task).nprocs > 1;
+    return slot.peers > 0 && finder != Finder::last &&
+           board.task(board.port(board.source(slot.source).port).task).nprocs > 1;
 }
 
 bool is_whole(const SlotRecord& slot) {
@@ -77,14 +78,16 @@ int complete(const Board& board, Arenas& arenas, int index, uint64_t* digest) {
     return error;
 }
 
-// Nobody else turns to the file until this process is done with it. False: it is none that was left, or others still share it.
+// Nobody else turns to the file until this process is done with it. False: it is none that was left, or others still
+// share it.
 bool claim(const Board& board, int index, Finder finder, bool* whole, uint64_t* stamp) {
     SlotRecord& slot = board.slot(index);
     Board::Lock lock(board);
     for (;;) {
         if (!is_left(board, slot, finder) || is_shared(board, slot, finder) || is_joint(board, index)) return false;
         if (!queue::claimed(board, slot)) break;
-        if (finder != Finder::relative || nap(process(), board.source(slot.source).port, lock, kPause) != 0) return false;
+        if (finder != Finder::relative || nap(process(), board.source(slot.source).port, lock, kPause) != 0)
+            return false;
     }
     *whole = is_whole(slot);
     // A thread of a process that ends may still write what is not whole.
@@ -114,8 +117,7 @@ void settle_one(const Board& board, Arenas& arenas, int index, Finder finder) {
     } else {
         if (error)
             log_event_for(board, board.port(source.port).task, source.rank, event::left_not_whole(slot.name, error));
-        else
-            log_lost(board, slot);
+        else log_lost(board, slot);
         queue::clear_slot(board, index);
     }
     board.ring(source.port);
@@ -127,7 +129,9 @@ void each_left(const Board& board, Row<SlotRecord> slots, Finder finder, Visit v
     for (uint64_t after = 0;;) {
         int next = -1;
         for (const SlotRecord& slot : slots) {
-            if (slot.state != SlotState::writing || slot.stamp <= after || (next >= 0 && slot.stamp > board.slot(next).stamp)) continue;
+            if (slot.state != SlotState::writing || slot.stamp <= after ||
+                (next >= 0 && slot.stamp > board.slot(next).stamp))
+                continue;
             if (is_left(board, slot, finder)) next = board.index(slot);
         }
         if (next < 0) return;
@@ -164,7 +168,8 @@ void end_process() try {
         settle_one(p.board, *p.arenas, k, Finder::itself);
         return true;
     });
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 void settle_own(int source) {
     const Process& p = process();

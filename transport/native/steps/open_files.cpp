@@ -224,7 +224,9 @@ StepFile* find_written(const Match& match) {
     return attach_step(token, true, match.name, &error);
 }
 
-bool StepFile::State::is_renamed(const SlotRecord& now) const { return joined && is_writing(now, identity) && now.place_hash != place; }
+bool StepFile::State::is_renamed(const SlotRecord& now) const {
+    return joined && is_writing(now, identity) && now.place_hash != place;
+}
 
 void rename_open(int slot, uint64_t stamp, const char* name, uint64_t place) {
     std::lock_guard<std::mutex> guard(open_mutex);
@@ -249,7 +251,8 @@ bool has_draft(const char* name) {
 bool count_write(const char* name, uint32_t every) {
     std::lock_guard<std::mutex> guard(open_mutex);
     for (StepFile::State* s = open_files; s; s = s->next)
-        if ((s->role == Role::lead || s->role == Role::peer || s->role == Role::far) && strcmp(s->name, name) == 0) return ++s->dataset_writes % every == 0;
+        if ((s->role == Role::lead || s->role == Role::peer || s->role == Role::far) && strcmp(s->name, name) == 0)
+            return ++s->dataset_writes % every == 0;
     return false;
 }
 

@@ -9,16 +9,17 @@ namespace wilkins {
 void note_cwd(const Board& board, SlotRecord& slot);
 
 // `place`: that of the name, if it is known.
-StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name, uint64_t place = 0);
+StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name,
+                    uint64_t place = 0);
 
 void free_file(StepFile* file);
 
-// A second handle on the step of this name that this process has open for writing (`written`), or that it reads; nullptr, if
-// there is none.
+// A second handle on the step of this name that this process has open for writing (`written`), or that it reads;
+// nullptr, if there is none.
 StepFile* find_open(const Match& match, bool written);
 
-// A handle that keeps the memory of the step of this name that this process has open for writing. It writes only for the others: when those are
-// closed, the step is published.
+// A handle that keeps the memory of the step of this name that this process has open for writing. It writes only for
+// the others: when those are closed, the step is published.
 StepFile* find_written(const Match& match);
 
 // What this process has open of a file that is being written has this name from now on.

@@ -32,7 +32,9 @@ bool reclaim(const Board& board, Arenas& arenas, int port) {
     any = arenas.give_back_aside(port) || any;
     for (SlotRecord& slot : slots_of(board)) {
         const int s = board.index(slot);
-        if ((slot.reserved.load() == 0 && slot.accounted == 0) || queue::is_attached(slot) || queue::needed(board, slot, true)) continue;
+        if ((slot.reserved.load() == 0 && slot.accounted == 0) || queue::is_attached(slot) ||
+            queue::needed(board, slot, true))
+            continue;
         if (queue::claimed(board, slot)) continue;
         if (port >= 0 && board.source(slot.source).port != port) continue;
         const bool on_disk = disk::is_file(board, s);

@@ -48,7 +48,7 @@ uint64_t digest_bytes(const unsigned char* bytes, uint64_t size, uint64_t seed) 
 // Where an HDF5 file's superblock is, and its parts that change when the file is closed.
 struct Superblock {
     uint64_t at = 0;
-    uint64_t length = 0;  // 0: this is no HDF5 file
+    uint64_t length = 0;                  // 0: this is no HDF5 file
     uint64_t end_of_file = 0, width = 0;  // the address of its end
     uint64_t checksum = 0;                // 0: it has none
     uint64_t flags = 0, flag_bytes = 0;   // that say that it is open for writing
@@ -83,9 +83,13 @@ Superblock find_superblock(const unsigned char* bytes, uint64_t size) {
 Marks find_marks(const unsigned char* bytes, uint64_t size) {
     const Superblock super = find_superblock(bytes, size);
     if (super.length == 0) return {};
-    const auto part = [&](uint64_t from, uint64_t count) { return ByteRange{super.at + from, super.at + from + count}; };
-    return {super.at, super.at + super.length,
-            {part(super.flags, super.flag_bytes), part(super.end_of_file, super.width), part(super.checksum, super.checksum ? 4 : 0)}};
+    const auto part = [&](uint64_t from, uint64_t count) {
+        return ByteRange{super.at + from, super.at + from + count};
+    };
+    return {super.at,
+            super.at + super.length,
+            {part(super.flags, super.flag_bytes), part(super.end_of_file, super.width),
+             part(super.checksum, super.checksum ? 4 : 0)}};
 }
 
 namespace {
@@ -105,24 +109,43 @@ uint32_t lookup3(const unsigned char* key, size_t length) {
         a += word(at);
         b += word(at + 4);
         c += word(at + 8);
-        a -= c; a ^= rotate(c, 4); c += b;
-        b -= a; b ^= rotate(a, 6); a += c;
-        c -= b; c ^= rotate(b, 8); b += a;
-        a -= c; a ^= rotate(c, 16); c += b;
-        b -= a; b ^= rotate(a, 19); a += c;
-        c -= b; c ^= rotate(b, 4); b += a;
+        a -= c;
+        a ^= rotate(c, 4);
+        c += b;
+        b -= a;
+        b ^= rotate(a, 6);
+        a += c;
+        c -= b;
+        c ^= rotate(b, 8);
+        b += a;
+        a -= c;
+        a ^= rotate(c, 16);
+        c += b;
+        b -= a;
+        b ^= rotate(a, 19);
+        a += c;
+        c -= b;
+        c ^= rotate(b, 4);
+        b += a;
     }
     if (at == length) return c;
     a += word(at);
     b += word(at + 4);
     c += word(at + 8);
-    c ^= b; c -= rotate(b, 14);
-    a ^= c; a -= rotate(c, 11);
-    b ^= a; b -= rotate(a, 25);
-    c ^= b; c -= rotate(b, 16);
-    a ^= c; a -= rotate(c, 4);
-    b ^= a; b -= rotate(a, 14);
-    c ^= b; c -= rotate(b, 24);
+    c ^= b;
+    c -= rotate(b, 14);
+    a ^= c;
+    a -= rotate(c, 11);
+    b ^= a;
+    b -= rotate(a, 25);
+    c ^= b;
+    c -= rotate(b, 16);
+    a ^= c;
+    a -= rotate(c, 4);
+    b ^= a;
+    b -= rotate(a, 14);
+    c ^= b;
+    c -= rotate(b, 24);
     return c;
 }
 
@@ -140,10 +163,8 @@ void explain_unseen(StepFile* file) {
     const AccessKeys& keys = port.keys;
     const bool seen = keys.publish == Publish::flush ? file->state->flushed : file->state->dataset_writes > 0;
     if (seen || slot_of(file).snapshots > 0 || port.unseen.fetch_add(1) > 0) return;
-    if (keys.publish == Publish::flush)
-        log_event(event::no_flush(file->name()));
-    else
-        log_event(event::no_write(file->name(), keys.publish_dset[0] != 0, keys.publish_dset));
+    if (keys.publish == Publish::flush) log_event(event::no_flush(file->name()));
+    else log_event(event::no_write(file->name(), keys.publish_dset[0] != 0, keys.publish_dset));
 }
 
 }  // namespace
@@ -155,8 +176,8 @@ const AccessKeys* keys_of(const StepFile* file) {
     return &board.port(board.source(slot_of(file).source).port).keys;
 }
 
-// Of what a file says. When HDF5 closes a file it gives back space behind the last byte it has written, and notes the new
-// end: that does not count.
+// Of what a file says. When HDF5 closes a file it gives back space behind the last byte it has written, and notes the
+// new end: that does not count.
 uint64_t digest_of(const unsigned char* bytes, uint64_t size) {
     const Superblock super = find_superblock(bytes, size);
     if (super.length == 0) return digest_bytes(bytes, size, 0);
@@ -166,7 +187,8 @@ uint64_t digest_of(const unsigned char* bytes, uint64_t size) {
     if (super.checksum) memset(head + super.checksum, 0, 4);
     const uint64_t behind = super.at + super.length;
     while (size > behind && bytes[size - 1] == 0) --size;
-    return digest_bytes(bytes + behind, size - behind, digest_bytes(head, super.length, digest_bytes(bytes, super.at, 1)));
+    return digest_bytes(bytes + behind, size - behind,
+                        digest_bytes(head, super.length, digest_bytes(bytes, super.at, 1)));
 }
 
 void mark_closed(unsigned char* bytes, uint64_t size) {
@@ -176,7 +198,8 @@ void mark_closed(unsigned char* bytes, uint64_t size) {
     memset(block + super.flags, 0, super.flag_bytes);
     if (!super.checksum) return;
     const uint32_t sum = lookup3(block, super.checksum);
-    for (int k = 0; k < 4; ++k) block[super.checksum + static_cast<uint64_t>(k)] = static_cast<unsigned char>(sum >> (8 * k));
+    for (int k = 0; k < 4; ++k)
+        block[super.checksum + static_cast<uint64_t>(k)] = static_cast<unsigned char>(sum >> (8 * k));
 }
 
 int publish_snapshot(StepFile* file, bool again) {

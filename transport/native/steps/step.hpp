@@ -22,8 +22,8 @@ public:
     uint64_t eof() const;
     // Shrinking makes what is cut off read as zeros should the file grow again. Returns 0 or an errno.
     int set_eof(uint64_t size);
-    // Memory up to `size`. Where that is more than there is, it comes for all of `likely` in one go, the size that the file will reach as
-    // far as its writer knows. Returns 0 or an errno.
+    // Memory up to `size`. Where that is more than there is, it comes for all of `likely` in one go, the size that the
+    // file will reach as far as its writer knows. Returns 0 or an errno.
     int reserve(uint64_t size, uint64_t likely = 0);
 
     // For transfers that bypass read/write (typed MPI copies): makes [offset, offset+count) valid memory in data(),
@@ -32,17 +32,20 @@ public:
     int prepare_write(uint64_t offset, uint64_t count, bool without_gaps);
     void prepare_read(uint64_t offset, uint64_t count);
     unsigned char* data() const;
-    // True if bytes of it may be on other hosts; then those that are going to be read come faster if all are requested at once.
+    // True if bytes of it may be on other hosts; then those that are going to be read come faster if all are requested
+    // at once.
     bool may_lack() const;
     void bring(const std::vector<ByteRange>& ranges);
-    // Ranks on another host have written these bytes, whole sectors, and have them there (see steps/homes.hpp). Returns 0 or an errno.
+    // Ranks on another host have written these bytes, whole sectors, and have them there (see steps/homes.hpp). Returns
+    // 0 or an errno.
     int put(uint64_t offset, uint64_t count, uint64_t host);
 
-    // True if the step is in another host's memory. Then the copies of `read` and `write` may be under way until `settle`, which returns 0 or the
-    // errno of the first that failed; there is no `data`, and no descriptor.
+    // True if the step is in another host's memory. Then the copies of `read` and `write` may be under way until
+    // `settle`, which returns 0 or the errno of the first that failed; there is no `data`, and no descriptor.
     bool is_far() const;
     int settle();
-    // Has the file for this process's rank alone (F_WRLCK), or with others that read (F_RDLCK), or gives it back (F_UNLCK). Returns 0 or an errno.
+    // Has the file for this process's rank alone (F_WRLCK), or with others that read (F_RDLCK), or gives it back
+    // (F_UNLCK). Returns 0 or an errno.
     int lock(short kind);
 
     // A descriptor of the arena's file, owned by the store: do not close it.
@@ -57,13 +60,14 @@ public:
     State* state = nullptr;
 };
 
-// Attaches another rank of the task, or another handle, to a step that its lead opened (for writing or for reading). `name`:
-// as this rank calls it.
+// Attaches another rank of the task, or another handle, to a step that its lead opened (for writing or for reading).
+// `name`: as this rank calls it.
 StepFile* attach_step(const StepToken& token, bool writable, const char* name, int* error);
 
-// The same for a rank on another host than its lead: the server of files there (`where`) does what the rank asks. `said`: the
-// file's name as it is said to that.
-StepFile* attach_far(const char* where, const StepToken& token, bool writable, const Match& match, const char* said, int* error);
+// The same for a rank on another host than its lead: the server of files there (`where`) does what the rank asks.
+// `said`: the file's name as it is said to that.
+StepFile* attach_far(const char* where, const StepToken& token, bool writable, const Match& match, const char* said,
+                     int* error);
 
 // For programs that want the file as memory: a copy of a far step, which goes back when it is closed. Closes `far`.
 StepFile* borrow_far(StepFile* far, int* error);
@@ -75,7 +79,8 @@ void close_step(StepFile* file);
 // Lets go of a step that this process has begun, without closing it: others will publish it (see steps/inherited.hpp).
 void leave_step(StepFile* file);
 
-// The process ends by itself, not by a signal: what it has closed and not published is for others of its task to go on with.
+// The process ends by itself, not by a signal: what it has closed and not published is for others of its task to go on
+// with.
 void hand_over_closed();
 
 // It does not end after all: another program was to take the process, and could not.

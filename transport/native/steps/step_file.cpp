@@ -54,14 +54,18 @@ int fail(StepFile::State* state, int error) {
     return state->failed = error;
 }
 
-// Is there a step whose end will free memory: published and still wanted, or being written by a rank that does not itself
-// wait for memory?
+// Is there a step whose end will free memory: published and still wanted, or being written by a rank that does not
+// itself wait for memory?
 bool others_will_free(const Process& p, int port) {
     for (const SlotRecord& slot : slots_of(p.board)) {
         if (port >= 0 && p.board.source(slot.source).port != port) continue;
         if (port >= 0 && queue::claimed(p.board, slot)) return true;  // its file on disk is being removed
-        if (slot.state == SlotState::published && queue::needed(p.board, slot, true) && !queue::waits_for_series(p.board, slot)) return true;
-        if (queue::unfinished(slot) && slot.writer != p.rank_index && !waits_for(p.board.rank(slot.writer), WaitFor::memory)) return true;
+        if (slot.state == SlotState::published && queue::needed(p.board, slot, true) &&
+            !queue::waits_for_series(p.board, slot))
+            return true;
+        if (queue::unfinished(slot) && slot.writer != p.rank_index &&
+            !waits_for(p.board.rank(slot.writer), WaitFor::memory))
+            return true;
     }
     return false;
 }
@@ -84,7 +88,8 @@ uint64_t StepFile::eof() const {
         return size;
     }
     if (state->role == Role::draft) return state->draft->size();
-    return state->slot < 0 || state->role == Role::reader ? state->size : slot_of(state).size.load(std::memory_order_acquire);
+    return state->slot < 0 || state->role == Role::reader ? state->size
+                                                          : slot_of(state).size.load(std::memory_order_acquire);
 }
 
 namespace {
@@ -133,20 +138,20 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
                     if (wait.nap(lock, kLook) != 0) return fail(state, EINTR);
                     continue;
                 }
-                fail_run(p, event::seen_steps_fill(state->name, size, viewed.steps, viewed.bytes, watch.names(), error == EDQUOT));
+                fail_run(p, event::seen_steps_fill(state->name, size, viewed.steps, viewed.bytes, watch.names(),
+                                                   error == EDQUOT));
                 return fail(state, ENOSPC);
             }
             const SlotRecord* const series = find_series(p, scope);
             if (series)
-                fail_run(p, on_disk           ? event::series_fills_disk(state->name, size, series->name)
-                            : error == EDQUOT ? event::series_fills_port(state->name, size, series->name)
-                                              : event::series_fills_memory(state->name, size, p.board.folder(), series->name));
+                fail_run(p, on_disk ? event::series_fills_disk(state->name, size, series->name)
+                            : error == EDQUOT
+                                ? event::series_fills_port(state->name, size, series->name)
+                                : event::series_fills_memory(state->name, size, p.board.folder(), series->name));
             else if (error == EDQUOT)
                 fail_run(p, event::port_full(state->name, (size + kBlock - 1) / kBlock * kBlock, kBlock, fits, cap));
-            else if (on_disk)
-                fail_run(p, event::disk_full(state->name, size));
-            else
-                fail_run(p, event::memory_full(state->name, size, p.board.folder()));
+            else if (on_disk) fail_run(p, event::disk_full(state->name, size));
+            else fail_run(p, event::memory_full(state->name, size, p.board.folder()));
         }
         return fail(state, error == EDQUOT ? ENOSPC : error);
     }
@@ -163,7 +168,8 @@ int StepFile::reserve(uint64_t size, uint64_t likely) {
         const int error = open_to(state->mapping, (size + kBlock - 1) / kBlock * kBlock);
         return error ? fail(state, error) : 0;
     }
-    return obtain(state, size, disk::is_file(process().board, state->slot), [&] { return process().arenas->reserve(state->slot, size); });
+    return obtain(state, size, disk::is_file(process().board, state->slot),
+                  [&] { return process().arenas->reserve(state->slot, size); });
 }
 
 int make_room_for_name(const StepFile* file) {
@@ -199,8 +205,9 @@ int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) 
     SlotRecord& slot = slot_of(state);
     const uint64_t first = offset / kBlock, last = (end - 1) / kBlock;
     grow_to(slot.touched, last + 1);
-    // The part of a block that this write leaves alone must read as zeros, unless it holds data already. The last block's
-    // memory may end inside it, as the arena's last step has left it: steps of one size need no more memory each time.
+    // The part of a block that this write leaves alone must read as zeros, unless it holds data already. The last
+    // block's memory may end inside it, as the arena's last step has left it: steps of one size need no more memory
+    // each time.
     const uint64_t reserved = slot.reserved.load(std::memory_order_acquire);
     if (int error = open_to(state->mapping, reserved)) return fail(state, error);
     for (uint64_t b = first; b <= last; ++b) {
@@ -344,10 +351,12 @@ int StepFile::set_eof(uint64_t size) {
     SlotRecord& slot = slot_of(state);
     const uint64_t old = slot.size.load();
     if (size < old) {
-        if (const int error = open_to(state->mapping, slot.reserved.load(std::memory_order_acquire))) return fail(state, error);
+        if (const int error = open_to(state->mapping, slot.reserved.load(std::memory_order_acquire)))
+            return fail(state, error);
         const uint64_t first_whole = (size + kBlock - 1) / kBlock;
         const uint64_t behind = slot.touched.load();
-        for (uint64_t b = first_whole; b < behind; ++b) state->mapping.blocks[b].store(kStale, std::memory_order_release);
+        for (uint64_t b = first_whole; b < behind; ++b)
+            state->mapping.blocks[b].store(kStale, std::memory_order_release);
         const uint64_t cut = size / kBlock;
         const uint64_t reserved = slot.reserved.load(std::memory_order_acquire);
         const uint64_t cut_end = (cut + 1) * kBlock < reserved ? (cut + 1) * kBlock : reserved;
@@ -357,7 +366,8 @@ int StepFile::set_eof(uint64_t size) {
         if (size < cut_end && state->mapping.blocks[cut].load() == kParted) {
             if (const int error = make_valid(state->mapping, cut, reserved)) return fail(state, error);
         }
-        if (size < cut_end && state->mapping.blocks[cut].load() == kValid) memset(state->mapping.bytes + size, 0, cut_end - size);
+        if (size < cut_end && state->mapping.blocks[cut].load() == kValid)
+            memset(state->mapping.bytes + size, 0, cut_end - size);
     }
     slot.size.store(size, std::memory_order_release);
     if (size != old) slot.changes.fetch_add(1, std::memory_order_relaxed);
@@ -378,7 +388,8 @@ int arena_descriptor(const StepFile::State* state) {
     if (state->role == Role::draft) return state->draft->descriptor();
     const Arenas& arenas = *process().arenas;
     if (state->fd < 0 && state->slot >= 0)
-        state->fd = state->page ? arenas.open_former(state->slot, state->inode) : arenas.open(state->slot, state->role != Role::reader);
+        state->fd = state->page ? arenas.open_former(state->slot, state->inode)
+                                : arenas.open(state->slot, state->role != Role::reader);
     return state->fd;
 }
 
@@ -407,7 +418,9 @@ int StepFile::descriptor() const {
 
 uint64_t StepFile::identity() const { return state->identity; }
 
-bool StepFile::writable() const { return state->far ? state->far->writable() : state->role != Role::reader && state->role != Role::on_disk; }
+bool StepFile::writable() const {
+    return state->far ? state->far->writable() : state->role != Role::reader && state->role != Role::on_disk;
+}
 
 const char* StepFile::name() const { return state->name; }
 

@@ -25,38 +25,40 @@ enum class Role {
 
 struct StepFile::State {
     Role role = Role::reader;
-    int slot = -1;  // -1 for draft, own_copy, on_disk and far
+    int slot = -1;                 // -1 for draft, own_copy, on_disk and far
     std::unique_ptr<Draft> draft;  // of a draft; of an own_copy that is to be kept
     std::unique_ptr<FarFile> far;
-    int outport = -1;  // of a far one
+    int outport = -1;               // of a far one
     std::unique_ptr<FarFile> home;  // of own_copy: where it goes back to when it is closed
     Mapping mapping;
     uint64_t identity = 0;
-    uint64_t size = 0;  // of those two, and of a step that is read
-    int failed = 0;     // the errno that made the step incomplete, seen through this handle
+    uint64_t size = 0;     // of those two, and of a step that is read
+    int failed = 0;        // the errno that made the step incomplete, seen through this handle
     uint32_t process = 0;  // that opened it
     mutable int fd = -1;
-    std::atomic<bool> held{true};  // of a reader: on the board; else by this page, or this is a fork of who holds it (see steps/viewers.hpp)
+    std::atomic<bool> held{true};  // of a reader: on the board; else by this page, or this is a fork of who holds it
+                                   // (see steps/viewers.hpp)
     void* page = nullptr;
     bool by_name = false;  // the program has opened it by its name: it keeps itself once others were opened after it
     uint64_t inode = 0;    // of its file, then
-    uint64_t place = 0;  // hash of the absolute path
+    uint64_t place = 0;    // hash of the absolute path
     uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
     bool flushed = false;         // through this handle, in a way that publishes
     uint64_t published = 0;       // place of the step that is read in the order of publication; 0: none is
-    std::vector<std::unique_ptr<FarFile>> servers;  // where absent bytes come from, by number of the host, for the process `connected_by`
+    std::vector<std::unique_ptr<FarFile>>
+        servers;  // where absent bytes come from, by number of the host, for the process `connected_by`
     uint32_t connected_by = 0;
-    bool lazy = false;            // reads a step of which bytes may be absent
-    std::vector<ByteRange> read;  // of such a one, what was asked for,
+    bool lazy = false;                  // reads a step of which bytes may be absent
+    std::vector<ByteRange> read;        // of such a one, what was asked for,
     std::atomic<bool> expected{false};  // and what was read of the last one has been brought
-    bool joined = false;          // of a peer: has joined a file that is being written (see steps/joined.hpp),
-    bool wrote = false;           // and written to it
+    bool joined = false;                // of a peer: has joined a file that is being written (see steps/joined.hpp),
+    bool wrote = false;                 // and written to it
     struct Own {
         int slot = -1;
         uint64_t stamp = 0;
-    } own;                        // the task's own file that it reads, where that is in memory,
-    uint32_t closes = 0;          // and how often it had been closed then; of one that has joined, too
-    bool again = false;           // reads a step that the program holds already: its close is no event
+    } own;                // the task's own file that it reads, where that is in memory,
+    uint32_t closes = 0;  // and how often it had been closed then; of one that has joined, too
+    bool again = false;   // reads a step that the program holds already: its close is no event
     char name[kNameMax] = {};
     State* next = nullptr;
     State* previous = nullptr;
@@ -68,7 +70,9 @@ struct StepFile::State {
 };
 
 // A step that the launcher has given up (its program was said to have ended) is no longer this process's to finish.
-inline bool is_writing(const SlotRecord& slot, uint64_t stamp) { return slot.state == SlotState::writing && slot.stamp == stamp; }
+inline bool is_writing(const SlotRecord& slot, uint64_t stamp) {
+    return slot.state == SlotState::writing && slot.stamp == stamp;
+}
 
 // Waits for memory in which the board remembers the name of the step that is being written. Returns 0 or an errno.
 int make_room_for_name(const StepFile* file);

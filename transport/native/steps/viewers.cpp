@@ -23,7 +23,9 @@ namespace wilkins::viewers {
 
 namespace {
 
-bool is_in_memory(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port).keys.mode != Mode::file; }
+bool is_in_memory(const Board& board, const SlotRecord& slot) {
+    return board.port(board.source(slot.source).port).keys.mode != Mode::file;
+}
 
 }  // namespace
 
@@ -45,7 +47,8 @@ bool is_shared(int fd) {
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     const int other = raw::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
     if (other < 0) return false;
-    const bool shared = raw::share_byte(fd, place) == 0 && raw::replace(fd, other) >= 0 && !raw::is_byte_free(other, place);
+    const bool shared =
+        raw::share_byte(fd, place) == 0 && raw::replace(fd, other) >= 0 && !raw::is_byte_free(other, place);
     raw::close(other);
     return shared;
 }
@@ -84,8 +87,9 @@ void note_sent(const void* address) {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kPatience = 3 * kSecond;         // with processes that wait,
-constexpr int64_t kLongPatience = 10 * kSecond;  // one of whose threads may go on, that others may wake, or that cannot be found
+constexpr int64_t kPatience = 3 * kSecond;  // with processes that wait,
+constexpr int64_t kLongPatience =
+    10 * kSecond;  // one of whose threads may go on, that others may wake, or that cannot be found
 
 // True if the path is that of an arena of the run.
 bool is_arena(const char* path, const std::string& folder) {

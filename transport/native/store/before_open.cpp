@@ -22,7 +22,8 @@ bool is_answered(const Process& p, const Match& match) {
 namespace {
 
 int await_step(Process& p, const Match& match, Board::Lock& lock) {
-    if (!queue::may_read(p.board, match.inport, p.context.rank) || p.board.port(match.inport).keys.first != First::wait) return 0;
+    if (!queue::may_read(p.board, match.inport, p.context.rank) || p.board.port(match.inport).keys.first != First::wait)
+        return 0;
     if (is_answered(p, match)) return 0;
     Wait wait(p, WaitFor::data, match.inport, match.name);
     for (;;) {

@@ -1,4 +1,5 @@
-// The server's side: a thread for each open file of a rank on another host. It is a handle on the step like that of any rank.
+// The server's side: a thread for each open file of a rank on another host. It is a handle on the step like that of any
+// rank.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -77,7 +78,8 @@ private:
 bool send_all(int wire, const void* bytes, size_t length, int flags) {
     const auto* at = static_cast<const char*>(bytes);
     while (length > 0) {
-        const ssize_t count = ::send(wire, at, std::min(length, kPiece), MSG_NOSIGNAL | (length > kPiece ? MSG_MORE : flags));
+        const ssize_t count =
+            ::send(wire, at, std::min(length, kPiece), MSG_NOSIGNAL | (length > kPiece ? MSG_MORE : flags));
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) return false;
         at += count;
@@ -91,7 +93,8 @@ bool answer(int wire, int error, uint64_t value, int flags = 0) {
     return send_all(wire, &said, sizeof(said), flags);
 }
 
-// Takes what is written, straight into the step's memory. What cannot be written is taken all the same. False: the connection is broken.
+// Takes what is written, straight into the step's memory. What cannot be written is taken all the same. False: the
+// connection is broken.
 bool take_write(Incoming& in, StepFile* step, const far::Request& request, int* error) {
     const int failed = *error != 0 ? *error : step->prepare_write(request.place, request.length, true);
     if (failed == 0) return in.take(step->data() + request.place, request.length);
@@ -158,7 +161,8 @@ bool give_gathered(Incoming& in, int wire, StepFile* step, uint64_t count) {
     std::vector<ByteRange> ranges;
     if (!take_ranges(in, count, &ranges)) return false;
     const uint64_t size = step->eof();
-    const bool sound = std::all_of(ranges.begin(), ranges.end(), [=](const ByteRange& one) { return one.begin <= one.end && one.end <= size; });
+    const bool sound = std::all_of(ranges.begin(), ranges.end(),
+                                   [=](const ByteRange& one) { return one.begin <= one.end && one.end <= size; });
     if (sound) step->bring(ranges);
     const int error = !sound || step->writable() ? EPROTO : step->settle();
     if (!answer(wire, error, 0, error == 0 ? MSG_MORE : 0) || error != 0) return error != 0;
@@ -177,11 +181,14 @@ bool give_read(int wire, StepFile* step, const far::Request& request, uint64_t n
     if (runs.size() == 1 && runs[0].host == homes::kHere) runs.clear();
     if (!answer(wire, 0, runs.size(), MSG_MORE)) return false;
     if (runs.empty()) return give_bytes(wire, step, request.place, request.length, false);
-    const bool any = std::any_of(runs.begin(), runs.end(), [](const homes::Run& run) { return run.host == homes::kHere; });
+    const bool any =
+        std::any_of(runs.begin(), runs.end(), [](const homes::Run& run) { return run.host == homes::kHere; });
     if (!send_all(wire, runs.data(), runs.size() * sizeof(homes::Run), any ? MSG_MORE : 0)) return false;
     uint64_t at = request.place;
     for (const homes::Run& run : runs) {
-        if (run.host == homes::kHere && !give_bytes(wire, step, at, run.end - at, run.end < request.place + request.length)) return false;
+        if (run.host == homes::kHere &&
+            !give_bytes(wire, step, at, run.end - at, run.end < request.place + request.length))
+            return false;
         at = run.end;
     }
     return true;
@@ -194,8 +201,8 @@ bool give_address(int wire, const StepFile* step, int32_t number) {
     return answer(wire, host != nullptr ? 0 : ENOENT, 0, MSG_MORE) && send_all(wire, address, sizeof(address), 0);
 }
 
-// The number of the host of a rank that writes, if bytes of the step may be there. That serves nothing where they are wanted here before readers
-// ask for them.
+// The number of the host of a rank that writes, if bytes of the step may be there. That serves nothing where they are
+// wanted here before readers ask for them.
 uint64_t number_for(const far::Hello& hello, const StepFile& step) {
     const AccessKeys* const keys = hello.use == Use::write && hello.address[0] != 0 ? keys_of(&step) : nullptr;
     if (keys == nullptr || keys->mode != Mode::memory || publishes_later(*keys) || takes_snapshots(*keys)) return 0;
@@ -211,14 +218,17 @@ void serve_step(Incoming& in, int wire, StepFile* step, uint64_t number) {
         bool goes_on = in.take(&request, sizeof(request)) && request.place + request.length >= request.place;
         if (goes_on && request.what == far::write) goes_on = take_write(in, step, request, &error);
         else if (goes_on && request.what == far::settle) goes_on = answer(wire, error, 0);
-        else if (goes_on && request.what == far::put) error = error != 0 ? error : step->put(request.place, request.length, number);
+        else if (goes_on && request.what == far::put)
+            error = error != 0 ? error : step->put(request.place, request.length, number);
         else if (goes_on && request.what == far::read) goes_on = give_read(wire, step, request, number);
         else if (goes_on && request.what == far::gather) goes_on = give_gathered(in, wire, step, request.length);
         else if (goes_on && request.what == far::host) goes_on = give_address(wire, step, request.kind);
         else if (goes_on && request.what == far::eof) goes_on = answer(wire, 0, step->eof());
         else if (goes_on && request.what == far::cut) goes_on = answer(wire, step->set_eof(request.length), 0);
-        else if (goes_on && request.what == far::publish) goes_on = answer(wire, step->writable() ? publish_snapshot(step) : EBADF, 0);
-        else if (goes_on && request.what == far::lock) goes_on = answer(wire, step->lock(static_cast<short>(request.kind)), 0);
+        else if (goes_on && request.what == far::publish)
+            goes_on = answer(wire, step->writable() ? publish_snapshot(step) : EBADF, 0);
+        else if (goes_on && request.what == far::lock)
+            goes_on = answer(wire, step->lock(static_cast<short>(request.kind)), 0);
         else {
             close_step(step);
             if (goes_on) answer(wire, 0, 0);
@@ -260,7 +270,9 @@ void serve_part(Incoming& in, int wire, const far::Hello& hello) {
     if (part != nullptr && !part->holds(hello.token.stamp, nullptr)) error = ESTALE;
     const far::Opened opened = {error, hello.token, 0};
     if (!send_all(wire, &opened, sizeof(opened), 0) || error != 0) return;
-    const auto give = [&](Outgoing& out, const ByteRange& range) { return out.give(part->bytes() + range.begin, range.end - range.begin); };
+    const auto give = [&](Outgoing& out, const ByteRange& range) {
+        return out.give(part->bytes() + range.begin, range.end - range.begin);
+    };
     for (far::Request request{}; in.take(&request, sizeof(request));) {
         std::vector<ByteRange> ranges = {{request.place, request.place + request.length}};
         if (request.what == far::gather && !take_ranges(in, request.length, &ranges)) return;
@@ -286,13 +298,15 @@ bool is_open_to(const StepToken& token, bool writable) {
 // The step that a rank asks for: one that a rank here has open, or a file of the task's own, by name.
 StepFile* open_for(const far::Hello& hello, int* error) {
     const bool writable = hello.use == Use::write;
-    if (hello.use == Use::bring || hello.use == Use::keep) return hold_again(hello.token.slot, hello.token.stamp, hello.name, error);
+    if (hello.use == Use::bring || hello.use == Use::keep)
+        return hold_again(hello.token.slot, hello.token.stamp, hello.name, error);
     *error = ESTALE;
     if (hello.token.slot >= 0 && !is_open_to(hello.token, writable)) return nullptr;
     if (hello.token.slot >= 0) return attach_step(hello.token, writable, hello.name, error);
     Match match;
     *error = ENOENT;
-    if (!match_name(hello.name, &match, writable ? Purpose::update : Purpose::read) || match.outport < 0) return nullptr;
+    if (!match_name(hello.name, &match, writable ? Purpose::update : Purpose::read) || match.outport < 0)
+        return nullptr;
     return writable ? continue_own(match, error) : reread_own(match, error);
 }
 
@@ -316,7 +330,8 @@ void serve_connection(int wire) {
     int error = 0;
     StepFile* const step = open_for(hello, &error);
     const uint64_t number = step != nullptr ? number_for(hello, *step) : 0;
-    const far::Opened opened = {step != nullptr ? 0 : std::max(error, 1), step != nullptr ? step->token() : StepToken{}, number};
+    const far::Opened opened = {step != nullptr ? 0 : std::max(error, 1), step != nullptr ? step->token() : StepToken{},
+                                number};
     if (step == nullptr) send_all(wire, &opened, sizeof(opened), 0);
     else if (!send_all(wire, &opened, sizeof(opened), 0)) close_step(step);
     else if (hello.use == Use::keep) keep_step(wire, step);

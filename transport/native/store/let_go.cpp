@@ -18,7 +18,8 @@ namespace wilkins {
 
 namespace {
 
-// Where the file of a name may lie: where the program says, or where a producer has written, if the program may call that otherwise.
+// Where the file of a name may lie: where the program says, or where a producer has written, if the program may call
+// that otherwise.
 std::vector<std::string> places(const Board& board, const PortRecord& inport, const char* name) {
     std::vector<std::string> found = {name};
     for (const PortRecord& out : outports_of(board, inport))
@@ -65,7 +66,8 @@ StepFile* open_stored(const Match& match, const Stored& stored, int* error) {
 int refuse_let_go(const Process& p, const Match& match, bool looks_into) {
     const PortRecord& inport = p.board.port(match.inport);
     const bool on_disk = inport.keys.mode != Mode::memory;
-    fail_run(p, event::opens_replaced(looks_into, match.name, on_disk, inport.pattern, steps_to_keep(p.board, inport), !on_disk && !inport.keys.is_set));
+    fail_run(p, event::opens_replaced(looks_into, match.name, on_disk, inport.pattern, steps_to_keep(p.board, inport),
+                                      !on_disk && !inport.keys.is_set));
     return EIO;
 }
 
@@ -102,12 +104,14 @@ StepFile* open_gone_within(const Match& match, int* error) {
             lock.release();
             StepFile* const file = open_step(match, Intent::read, 1, error);  // which says why there is none
             // It may be a file that its producer writes beside its ports: HDF5 would go on with fill values.
-            return !file && *error == ENOENT && disk::exists(match.name) ? read_disk(match.name, match.name, error) : file;
+            return !file && *error == ENOENT && disk::exists(match.name) ? read_disk(match.name, match.name, error)
+                                                                         : file;
         }
         if (!in_order(inport)) found = find_stored(p, match, lock);
         if (!found) {
             const bool read = queue::let_go_of(p.board, inport, match.name) == queue::LetGo::read;
-            fail_run(p, event::leads_to_gone(match.name, read, inport.pattern, steps_to_keep(p.board, inport), inport.keys.mode == Mode::memory));
+            fail_run(p, event::leads_to_gone(match.name, read, inport.pattern, steps_to_keep(p.board, inport),
+                                             inport.keys.mode == Mode::memory));
             stay(p, match.inport, lock);
             *error = EIO;
             return nullptr;
@@ -127,7 +131,9 @@ int refuse_untaken_within(const char* name) {
     Board::Lock lock(p.board);
     int port = p.first_port;
     for (; port < p.last_port; ++port)
-        if (p.board.port(port).task == p.context.task && p.board.port(port).direction == Direction::in && (out = published_by(p.board, port, name))) break;
+        if (p.board.port(port).task == p.context.task && p.board.port(port).direction == Direction::in &&
+            (out = published_by(p.board, port, name)))
+            break;
     errno = saved;
     if (!out) return ENOENT;
     fail_run(p, event::leads_to_untaken(name, p.board.task(out->task).name, last_components(name, 1), out->pattern));

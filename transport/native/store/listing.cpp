@@ -37,25 +37,28 @@ constexpr int kSeveral = 20;  // ms between looks at most where steps of several
 
 const char* base_of(const char* name) { return last_components(name, 1); }
 
-// True if a program of the out-port has a file, or has published one. (One that is begun, and waits for room, lies in no folder yet.)
+// True if a program of the out-port has a file, or has published one. (One that is begun, and waits for room, lies in
+// no folder yet.)
 bool has_file(const Board& board, const PortRecord& outport) {
     bool begun = false;
     queue::each_part(board, outport, [&](const PortRecord& out) {
-        for (const SourceRecord& source : sources_of(board, out)) begun = begun || queue::published_to(source) > source.first_sequence;
+        for (const SourceRecord& source : sources_of(board, out))
+            begun = begun || queue::published_to(source) > source.first_sequence;
         for (const SlotRecord& slot : slots_of(board, out)) begun = begun || slot.state != SlotState::free;
     });
     return begun;
 }
 
-// Is the folder one in which the in-port's files lie: where a producer has begun one, or, with the pattern's own directories below
-// it, where the reader starts or a producer does?
+// Is the folder one in which the in-port's files lie: where a producer has begun one, or, with the pattern's own
+// directories below it, where the reader starts or a producer does?
 bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
     const Board& board = p.board;
     const char* const pattern = own_name(inport);
     if (pattern[0] == '/') {
         const std::string whole = listed.path + "/" + base_of(pattern);
         return std::count(pattern, pattern + strlen(pattern), '/') == std::count(whole.begin(), whole.end(), '/') &&
-               glob_match(std::string(pattern, static_cast<size_t>(base_of(pattern) - pattern)).c_str(), (listed.path + "/").c_str());
+               glob_match(std::string(pattern, static_cast<size_t>(base_of(pattern) - pattern)).c_str(),
+                          (listed.path + "/").c_str());
     }
     if (listed.folder.none()) return false;
     if (starts_in(p, inport, listed.start_of(pattern))) return true;
@@ -66,16 +69,18 @@ bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
     return false;
 }
 
-// True if the pattern names folders in this one by wildcards, as `step*/data.h5` does where the reader or a producer starts.
+// True if the pattern names folders in this one by wildcards, as `step*/data.h5` does where the reader or a producer
+// starts.
 bool leads_to(const Process& p, const PortRecord& inport, const Listed& listed) {
     const char* const pattern = own_name(inport);
     const char* const end = strchr(pattern, '/');
-    if (!end || end == pattern || listed.folder.none() || !has_wildcard(std::string(pattern, end).c_str())) return false;
+    if (!end || end == pattern || listed.folder.none() || !has_wildcard(std::string(pattern, end).c_str()))
+        return false;
     return starts_in(p, inport, listed.folder);
 }
 
-// A file that the task has written, or is writing, and has not removed: to the program it is there. (What is whole lies on the disk, too, if
-// any does.)
+// A file that the task has written, or is writing, and has not removed: to the program it is there. (What is whole lies
+// on the disk, too, if any does.)
 bool is_own_file(const Process& p, const SlotRecord& slot) {
     const PortRecord& port = p.board.port(p.board.source(slot.source).port);
     if (port.task != p.context.task || slot.state == SlotState::free || slot.removed) return false;
@@ -83,7 +88,8 @@ bool is_own_file(const Process& p, const SlotRecord& slot) {
     return !slot.is_copy && (slot.inherited || !p.board.is_over(slot.writer_process));
 }
 
-// True if a producer of the in-port, which has not begun any file yet, can still do so in a folder of which nothing is known.
+// True if a producer of the in-port, which has not begun any file yet, can still do so in a folder of which nothing is
+// known.
 bool may_begin(const Board& board, const PortRecord& inport) {
     for (const PortRecord& out : outports_of(board, inport))
         if (board.task(out.task).state != TaskState::ended && !has_file(board, out)) return true;
@@ -113,7 +119,8 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
             if (queue::can_produce(board, i)) return {i, WaitKind::to_end, false};
             continue;
         }
-        there = there || (known && queue::has_choice(board, i, p.context.rank)) || queue::has_opened(board, port, p.context.rank);
+        there = there || (known && queue::has_choice(board, i, p.context.rank)) ||
+                queue::has_opened(board, port, p.context.rank);
         if (there || port.keys.looks == Looks::now || !queue::can_produce(board, i)) continue;
         if (port.keys.looks != Looks::always && queue::drops_since_first(board, port)) continue;
         if (first.port >= 0) first.several = true;
@@ -262,8 +269,8 @@ namespace {
 
 struct Found {
     ListedStep step;
-    uint64_t place;       // among those of one name: an open leads to the lowest
-    int several = -1;     // a step of several files: its slot
+    uint64_t place;    // among those of one name: an open leads to the lowest
+    int several = -1;  // a step of several files: its slot
 };
 
 Found found_step(const PortRecord& port, int slot, const std::string& name, uint64_t stamp, uint64_t place) {
@@ -285,7 +292,9 @@ void show_files(const Board& board, std::vector<Found>& found) {
         sets::each_entry(folder, [&](const char* name) {
             char step[kNameMax];
             struct stat st;
-            if (!sets::step_of_file(port, name, step) || one.step.name != step || raw::stat((std::string(folder) + "/" + name).c_str(), &st) != 0) return;
+            if (!sets::step_of_file(port, name, step) || one.step.name != step ||
+                raw::stat((std::string(folder) + "/" + name).c_str(), &st) != 0)
+                return;
             shown.push_back({{name, st.st_ino, false, true}, one.place});
         });
     }
@@ -304,8 +313,8 @@ bool is_above(const Folder& folder, std::string name) {
     return false;
 }
 
-// In the folder in which the reader starts, the steps of producers elsewhere are shown; but those of folders below it are shown
-// there alone, as on disk, or programs that go through all of them would meet each twice.
+// In the folder in which the reader starts, the steps of producers elsewhere are shown; but those of folders below it
+// are shown there alone, as on disk, or programs that go through all of them would meet each twice.
 Below find_below(const Process& p, const Listed& listed) {
     struct Begun {
         std::pair<int, int> ports;
@@ -331,11 +340,14 @@ Below find_below(const Process& p, const Listed& listed) {
 }
 
 bool is_below(const Below& below, const Listed& listed, const ChannelRecord& channel, const SlotRecord& slot) {
-    return !(slot.folder == listed.folder) && std::find(below.begin(), below.end(), std::pair(channel.inport, channel.outport)) != below.end();
+    return !(slot.folder == listed.folder) &&
+           std::find(below.begin(), below.end(), std::pair(channel.inport, channel.outport)) != below.end();
 }
 
-// The in-port's steps that an open by a name in the folder finds, of those published so far. `unread`: that the rank has not consumed.
-void find_steps(const Process& p, int index, const Listed& listed, const Below& below, uint64_t so_far, bool unread, std::vector<Found>& found) {
+// The in-port's steps that an open by a name in the folder finds, of those published so far. `unread`: that the rank
+// has not consumed.
+void find_steps(const Process& p, int index, const Listed& listed, const Below& below, uint64_t so_far, bool unread,
+                std::vector<Found>& found) {
     const Board& board = p.board;
     const PortRecord& port = board.port(index);
     const std::string folder = listed.path.empty() ? "" : listed.path == "/" ? "/" : listed.path + "/";
@@ -343,13 +355,16 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
     const auto add = [&](const std::string& base, int at) {
         const SlotRecord& slot = board.slot(at);
         // (A file that the task has made is the disk's.)
-        if (task.makes.load(std::memory_order_relaxed) > 0 && past::has(board, task.made, key_of(listed.folder, base.c_str()).text)) return;
+        if (task.makes.load(std::memory_order_relaxed) > 0 &&
+            past::has(board, task.made, key_of(listed.folder, base.c_str()).text))
+            return;
         found.push_back(found_step(port, at, base, slot.stamp, slot.published_stamp));
     };
     if (in_order(port)) {
         const std::string base = base_of(own_name(port));
         const std::string name = folder + base;
-        const queue::Found next = is_called(port, name.c_str()) ? queue::find(board, index, p.context.rank, name.c_str()) : queue::Found{};
+        const queue::Found next =
+            is_called(port, name.c_str()) ? queue::find(board, index, p.context.rank, name.c_str()) : queue::Found{};
         if (next.slot >= 0 && (next.unread || !unread)) add(base, next.slot);
         return;
     }
@@ -360,7 +375,8 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
             const std::string base = base_of(slot.name);
             const std::string name = folder + base;
             if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) continue;
-            const bool consumed = queue::has_consumed(board, channel, board.source(slot.source).rank, p.context.rank, slot);
+            const bool consumed =
+                queue::has_consumed(board, channel, board.source(slot.source).rank, p.context.rank, slot);
             if (consumed && unread) continue;
             const int k = board.index(slot);
             int still = k;
@@ -371,9 +387,11 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
     }
 }
 
-// A program that lists again and again until there are as many files as it needs reads none before: queues that are full are to grow.
+// A program that lists again and again until there are as many files as it needs reads none before: queues that are
+// full are to grow.
 void note_listing(const Process& p, int index, uint64_t last) {
-    if (note_listed(p.board, index, p.context.rank, last) && !in_order(p.board.port(index))) end_circle_of_poll(p.board, p.rank_index, index);
+    if (note_listed(p.board, index, p.context.rank, last) && !in_order(p.board.port(index)))
+        end_circle_of_poll(p.board, p.rank_index, index);
 }
 
 }  // namespace
@@ -391,7 +409,8 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
             if (port.direction == Direction::out) {
                 for (const SlotRecord& slot : slots_of(p.board, port))
                     if (slot.folder == listed.folder && is_own_file(p, slot))
-                        found.push_back(found_step(port, p.board.index(slot), base_of(slot.name), slot.stamp, UINT64_MAX - slot.stamp));
+                        found.push_back(found_step(port, p.board.index(slot), base_of(slot.name), slot.stamp,
+                                                   UINT64_MAX - slot.stamp));
             } else if (queue::may_read(p.board, i, p.context.rank) && !before_first(p, i) && lies_in(p, port, listed)) {
                 const bool whole = port.keys.listing == Lists::end && !queue::can_produce(p.board, i);
                 const bool counts = by_program && !in_order(port);
@@ -453,7 +472,8 @@ bool covers_set(const Listed& listed, const Match& match, bool is_folder) {
     if (sets::is_list(port) == is_folder) return false;
     if (match.outport >= 0) return !is_folder && !port.keys.on_disk;
     Board::Lock lock(p.board);
-    return lies_in(p, port, listed) && !(port.keys.on_disk && queue::let_go_of(p.board, port, match.name) == queue::LetGo::read);
+    return lies_in(p, port, listed) &&
+           !(port.keys.on_disk && queue::let_go_of(p.board, port, match.name) == queue::LetGo::read);
 }
 
 bool is_covered(const Listed& listed, const Match& match, uint64_t* stored_as) {

@@ -1,7 +1,7 @@
 // Looks: whether a name of an in-port is there, asked without opening it (stat, access, H5Fis_accessible).
 //
-// A look waits as an open would, so that a program that looks before it opens gets no 'not there' for a step that is still to
-// come. It takes nothing. Where waiting could last, it answers at once: see answers_at_once and closes_circle.
+// A look waits as an open would, so that a program that looks before it opens gets no 'not there' for a step that is
+// still to come. It takes nothing. Where waiting could last, it answers at once: see answers_at_once and closes_circle.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -28,14 +28,16 @@ namespace wilkins {
 
 namespace {
 
-constexpr int kFirstPause = 10;        // ms until a waiting look asks for the first time whether anything can still end its wait,
+constexpr int kFirstPause =
+    10;  // ms until a waiting look asks for the first time whether anything can still end its wait,
 
-constexpr int kLongestPause = 1000;    // and between the later times
+constexpr int kLongestPause = 1000;  // and between the later times
 
-constexpr int64_t kStill = 10'000'000'000;  // ns without movement after which processes that are not known to wait count as waiting
+constexpr int64_t kStill =
+    10'000'000'000;  // ns without movement after which processes that are not known to wait count as waiting
 
-// Of a step: what a look shows. `slot`: where it is; -1: it is one that the rank has consumed and whose memory holds another step by now.
-// `stored`: where it is on disk, and not in memory.
+// Of a step: what a look shows. `slot`: where it is; -1: it is one that the rank has consumed and whose memory holds
+// another step by now. `stored`: where it is on disk, and not in memory.
 struct Sight {
     Look look;
     int slot;
@@ -50,9 +52,11 @@ Sight sight_of(const Board& board, int index) {
 // One question of a rank about one name.
 class Question {
 public:
-    Question(Process& p, const Match& match) : p_(p), board_(p.board), match_(match), inport_(p.board.port(match.inport)) {}
+    Question(Process& p, const Match& match)
+        : p_(p), board_(p.board), match_(match), inport_(p.board.port(match.inport)) {}
 
-    // 0 and *sight, ENOENT, or EINTR as a wait does. `in_memory`: what is seen must be a step whose slot still holds it.
+    // 0 and *sight, ENOENT, or EINTR as a wait does. `in_memory`: what is seen must be a step whose slot still holds
+    // it.
     int ask(Board::Lock& lock, bool in_memory, Sight* sight);
 
 private:
@@ -85,7 +89,9 @@ bool Question::sees_held(Sight* sight) const {
             if (slot.holds == 0 || !means(inport_, match_.name, slot.name)) continue;
             const int k = board_.index(slot);
             bool held = false;
-            queue::each_hold(board_, p_.me(), [&](int32_t index, uint32_t process) { held = held || (index == k && !board_.is_over(process)); });
+            queue::each_hold(board_, p_.me(), [&](int32_t index, uint32_t process) {
+                held = held || (index == k && !board_.is_over(process));
+            });
             if (held && (best < 0 || slot.published_stamp > board_.slot(best).published_stamp)) best = k;
         }
     }
@@ -93,8 +99,9 @@ bool Question::sees_held(Sight* sight) const {
     return best >= 0;
 }
 
-// The step that the rank has opened last, under this name: what a program asks about that looks back at what it has read, to tell its size or to
-// remove it. It is shown once. Who asks again asks for the next one, as the next open does.
+// The step that the rank has opened last, under this name: what a program asks about that looks back at what it has
+// read, to tell its size or to remove it. It is shown once. Who asks again asks for the next one, as the next open
+// does.
 bool Question::sees_consumed(bool in_memory, Sight* sight) const {
     Looked& looked = board_.looked(inport_, p_.context.rank);
     if (looked.consumed.identity == 0 || looked.consumed_name != hash_name(inport_, match_.name)) return false;
@@ -110,7 +117,8 @@ bool Question::sees(bool in_memory, Sight* sight) const {
     if (sees_held(sight)) return true;
     const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
     int slot = found.slot;
-    if (slot >= 0 || queue::find_consumed(board_, match_.inport, p_.context.rank, match_.name, &slot)) *sight = sight_of(board_, slot);
+    if (slot >= 0 || queue::find_consumed(board_, match_.inport, p_.context.rank, match_.name, &slot))
+        *sight = sight_of(board_, slot);
     return slot >= 0 || (inport_.keys.looks == Looks::wait && !found.passed && sees_consumed(in_memory, sight));
 }
 
@@ -122,8 +130,8 @@ bool Question::any_published() const {
     return false;
 }
 
-// Looks that do not wait: where the workflow file, or a cycle, says so; and where steps are dropped, once there was one, since the reader is
-// to go at its own pace.
+// Looks that do not wait: where the workflow file, or a cycle, says so; and where steps are dropped, once there was
+// one, since the reader is to go at its own pace.
 bool Question::answers_at_once() const {
     if (inport_.keys.looks != Looks::wait) return inport_.keys.looks == Looks::now;
     for (const ChannelRecord& channel : channels_of(board_, inport_))
@@ -131,7 +139,8 @@ bool Question::answers_at_once() const {
     return false;
 }
 
-// True if the rank has done nothing but look for this name, without finding it, for so long that it cannot go on without it.
+// True if the rank has done nothing but look for this name, without finding it, for so long that it cannot go on
+// without it.
 bool Question::asks_again() const {
     const EmptyLooks& empty_looks = p_.me().empty_looks;
     return empty_looks.looks > 1 && empty_looks.files == p_.me().files && strcmp(empty_looks.name, match_.name) == 0 &&
@@ -165,8 +174,9 @@ uint64_t Question::movement() const {
 bool Question::may_move_unseen() const {
     for (const RankRecord& rank : ranks_of(board_)) {
         const auto waits = [&](uint32_t process) {
-            return std::any_of(std::begin(rank.waits), std::end(rank.waits),
-                               [&](const WaitRecord& wait) { return wait.what != WaitFor::nothing && (process == 0 || wait.process == process); });
+            return std::any_of(std::begin(rank.waits), std::end(rank.waits), [&](const WaitRecord& wait) {
+                return wait.what != WaitFor::nothing && (process == 0 || wait.process == process);
+            });
         };
         if (!waits(0)) continue;
         for (const uint32_t process : rank.came)
@@ -175,7 +185,8 @@ bool Question::may_move_unseen() const {
     return false;
 }
 
-// True if all wait for each other, this look among them. Then it is the look that goes on: what it asks for is not there.
+// True if all wait for each other, this look among them. Then it is the look that goes on: what it asks for is not
+// there.
 bool Question::closes_circle(Wait& wait, Board::Lock& lock) {
     wait.tell(lock);
     const uint64_t moved = movement();
@@ -208,8 +219,8 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     if (answer_first(p_, match_.inport, match_.name, false) != First::wait) return ENOENT;
     if (inport_.keys.looks != Looks::now) inport_.touched = 1;
     SharedAnswer shared(board_, match_.inport, p_.context.rank, match_.name);
-    // A rank that asks again and again gets no further answer that nothing is there where all wait for it: it waits as one that opens the
-    // name, so that what has to be done for that one is done.
+    // A rank that asks again and again gets no further answer that nothing is there where all wait for it: it waits as
+    // one that opens the name, so that what has to be done for that one is done.
     const bool insists = asks_again();
     Wait wait(p_, WaitFor::data, match_.inport, match_.name, insists ? WaitKind::plain : WaitKind::gives_up);
     int64_t asked_at = now_ns();
@@ -227,7 +238,8 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
         }
         const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
         // A look decides nothing about what a name stands for, and where another one does, no other comes.
-        const bool never = queue::may_be_alias(board_, inport_, match_.name) || (has_alias(inport_) && !means(inport_, match_.name, ""));
+        const bool never = queue::may_be_alias(board_, inport_, match_.name) ||
+                           (has_alias(inport_) && !means(inport_, match_.name, ""));
         bool over = never || found.passed || ended || (answers_at_once() && !(insists && writers_wait_for_room()));
         const int64_t now = now_ns();
         if (!over && !insists && now - asked_at >= pause * 1'000'000) {

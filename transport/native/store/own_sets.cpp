@@ -44,8 +44,8 @@ struct Own {
 
 std::mutex mutex;
 std::vector<Own>& owns = *new std::vector<Own>;  // (Needed until the library's last function has run.)
-uint32_t owner = 0;               // the process that has written in those: a fork has not
-std::atomic<uint32_t> open_ones{0};  // of those that it is done with but for what is open
+uint32_t owner = 0;                              // the process that has written in those: a fork has not
+std::atomic<uint32_t> open_ones{0};              // of those that it is done with but for what is open
 
 // (With the mutex held.)
 void forget_parents(const Process& p) {
@@ -59,7 +59,9 @@ void forget_parents(const Process& p) {
 int find_begun(const Process& p, const Match& match, uint64_t place, SlotState state) {
     int found = -1;
     for (const SlotRecord& slot : slots_of(p.board, p.board.port(match.outport))) {
-        if (slot.state != state || slot.removed || (place ? slot.place_hash != place : strcmp(slot.name, match.name) != 0)) continue;
+        if (slot.state != state || slot.removed ||
+            (place ? slot.place_hash != place : strcmp(slot.name, match.name) != 0))
+            continue;
         if (state != SlotState::writing || !p.board.is_over(slot.writer_process)) found = p.board.index(slot);
     }
     return found;
@@ -84,7 +86,8 @@ void finish(const Process& p, const Own& one) {
     forget_writer(p.board, one.slot, one.stamp, p.board.self());
 }
 
-// Those that were only left open, and are no more. (With the mutex held.) Returns ports whose steps may be complete now.
+// Those that were only left open, and are no more. (With the mutex held.) Returns ports whose steps may be complete
+// now.
 std::vector<int> settle(const Process& p) {
     std::vector<int> touched;
     uint32_t open = 0;
@@ -140,7 +143,8 @@ bool find_real(const std::string& name, RealPath& out) {
 }
 
 // The contents of a new step: those on the disk, or a folder, which the program's own call may be about to make.
-bool begin_contents(const Board& board, const PortRecord& port, const StepToken& token, const std::string& place, bool makes_folder) {
+bool begin_contents(const Board& board, const PortRecord& port, const StepToken& token, const std::string& place,
+                    bool makes_folder) {
     RealPath real;
     if (port.keys.on_disk) return find_real(place, real) && link_contents(board, token.slot, token.stamp, real);
     return (!makes_folder && !is_list(port)) || make_contents(board, token.slot, token.stamp);
@@ -162,7 +166,8 @@ int begin(const Match& match, bool makes_folder, int* error) {
     slot.set_bytes = 0;
     if (before) remove(board, token.slot, before);
     const std::string place = whole_place(port, match);
-    const bool made = make_notes(board, token.slot, token.stamp, place.c_str()) && note_writer(board, token.slot, token.stamp, board.self()) &&
+    const bool made = make_notes(board, token.slot, token.stamp, place.c_str()) &&
+                      note_writer(board, token.slot, token.stamp, board.self()) &&
                       begin_contents(board, port, token, place, makes_folder);
     if (!made) {
         *error = errno;
@@ -217,8 +222,8 @@ Leads lead_published(const Process& p, const Match& match, const char* rest, Use
 
 bool is_folder_on_disk(const char* name) { return !identify(name).none(); }
 
-// The process ends by itself: it is done with all. (What nobody has turned from is published at the end of its task, as programs of a script
-// make a folder and fill it.)
+// The process ends by itself: it is done with all. (What nobody has turned from is published at the end of its task, as
+// programs of a script make a folder and fill it.)
 __attribute__((destructor)) void end() try {
     if (owns.empty()) return;
     const Process& p = process();
@@ -234,7 +239,8 @@ __attribute__((destructor)) void end() try {
         owns.clear();
     }
     for (int port : touched) publish_complete(p, port);
-} WILKINS_OR()
+}
+WILKINS_OR()
 
 }  // namespace
 
@@ -254,7 +260,8 @@ void fail_for_change(const Process& p, const Match& match, const char* rest) {
         fail_run(p, event::changes_others(what.c_str()));
         return;
     }
-    fail_run(p, event::changes_published(what.c_str(), is_list(port), port.pattern, port.keys.publish == Publish::close));
+    fail_run(p,
+             event::changes_published(what.c_str(), is_list(port), port.pattern, port.keys.publish == Publish::close));
 }
 
 namespace {
@@ -300,7 +307,8 @@ Leads join(const Match& match, const char* rest, Place* place, int* error) {
     place->joined = true;
     turn(p, match.outport, place->slot);
     const AccessKeys& keys = p.board.port(match.outport).keys;
-    place->completes = keys.publish == Publish::file && *rest && pattern_match(keys.publish_file, compared_components(keys.publish_file), rest);
+    place->completes = keys.publish == Publish::file && *rest &&
+                       pattern_match(keys.publish_file, compared_components(keys.publish_file), rest);
     return Leads::inside;
 }
 
@@ -312,7 +320,9 @@ bool find_own(const Process& p, int outport, uint64_t where, Place* place) {
     forget_parents(p);
     for (const Own& one : owns) {
         const SlotRecord& slot = p.board.slot(one.slot);
-        if (one.outport != outport || !where || one.where != where || slot.stamp != one.stamp || slot.state != SlotState::closed) continue;
+        if (one.outport != outport || !where || one.where != where || slot.stamp != one.stamp ||
+            slot.state != SlotState::closed)
+            continue;
         place->slot = one.slot;
         place->stamp = one.stamp;
         return true;

@@ -34,7 +34,8 @@ event::Missing why_missing(const Board& board, const PortRecord& inport, const c
     return queue::is_strange(board, inport, name) ? event::Missing::strange : event::Missing::ended;
 }
 
-// The rank opens the name, and gets the step `next`, or none: it may have gone by a look that has shown it the step before that.
+// The rank opens the name, and gets the step `next`, or none: it may have gone by a look that has shown it the step
+// before that.
 void hint_at_looks(const Process& p, int inport, const char* name, const Look* next) {
     static std::atomic<bool> logged{false};
     const PortRecord& port = p.board.port(inport);
@@ -44,7 +45,8 @@ void hint_at_looks(const Process& p, int inport, const char* name, const Look* n
     log_event(event::looked_and_opened(name, next != nullptr));
 }
 
-// The rank has got a step of an in-port: it goes on, although one of another in-port was not there when its task opened that a second time.
+// The rank has got a step of an in-port: it goes on, although one of another in-port was not there when its task opened
+// that a second time.
 void hint_at_opens(const Process& p, const char* name) {
     for (PortRecord& port : ports_of(p, Direction::in)) {
         if (!port.again) continue;
@@ -59,14 +61,18 @@ void hint_at_newer(const Process& p, int inport, int index) {
     const int left = is_logged(port, Once::newer) ? -1 : queue::newer_behind(p.board, inport, index);
     if (left < 0) return;
     const SlotRecord& newer = p.board.slot(left);
-    log_once(port, Once::newer, event::left_newer(p.board.slot(index).name, newer.name, p.board.port(p.board.source(newer.source).port).pattern));
+    log_once(port, Once::newer,
+             event::left_newer(p.board.slot(index).name, newer.name,
+                               p.board.port(p.board.source(newer.source).port).pattern));
 }
 
-// A program that adds to a file of its own, and has none yet, waits for a step of the name only while one may come. Is none to be waited for?
+// A program that adds to a file of its own, and has none yet, waits for a step of the name only while one may come. Is
+// none to be waited for?
 bool is_own(const Process& p, const Match& match, Wait& wait, Board::Lock& lock) {
     PortRecord& inport = p.board.port(match.inport);
     if (!match.makes || !queue::is_strange(p.board, inport, match.name)) return false;
-    if (queue::may_be_alias(p.board, inport, match.name) || (has_alias(inport) && !means(inport, match.name, ""))) return true;
+    if (queue::may_be_alias(p.board, inport, match.name) || (has_alias(inport) && !means(inport, match.name, "")))
+        return true;
     if (!wait.has_found_nothing(lock)) return false;
     log_once(inport, Once::missing, event::own_file(match.name, inport.pattern));
     return true;
@@ -128,7 +134,8 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                     else note_went_on(p, WentOn::read, match.name);
                     queue::take(board, match.inport, p.context.rank, found);
                     ++p.me().files;
-                    const Look next = {board.slot(found.slot).size.load(), board.slot(found.slot).stamp, board.slot(found.slot).published_ns};
+                    const Look next = {board.slot(found.slot).size.load(), board.slot(found.slot).stamp,
+                                       board.slot(found.slot).published_ns};
                     hint_at_looks(p, match.inport, match.name, &next);
                     hint_at_opens(p, match.name);
                     if (found.unread) hint_at_newer(p, match.inport, found.slot);
@@ -155,7 +162,8 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 hint_at_looks(p, match.inport, match.name, nullptr);
                 inport.again = in_order(inport) && inport.steps == 1;
                 note_found_nothing(p, match.inport, match.name, intent == Intent::look);
-                log_event(event::no_such_file(match.name, why_missing(board, board.port(match.inport), match.name, found)));
+                log_event(
+                    event::no_such_file(match.name, why_missing(board, board.port(match.inport), match.name, found)));
                 *error = ENOENT;
                 return nullptr;
             }

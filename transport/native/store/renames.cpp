@@ -25,16 +25,17 @@
 
 namespace wilkins {
 
-bool on_disk(const Match& match) {
-    return match.inport < 0 && disk::has_files(process().board, match.outport);
-}
+bool on_disk(const Match& match) { return match.inport < 0 && disk::has_files(process().board, match.outport); }
 
-bool is_file(const Match& match) { return match.inport >= 0 && process().board.port(match.inport).keys.mode == Mode::file; }
+bool is_file(const Match& match) {
+    return match.inport >= 0 && process().board.port(match.inport).keys.mode == Mode::file;
+}
 
 bool may_remove_file(const Match& match) {
     const Process& p = process();
     if (match.outport >= 0 || p.board.port(match.inport).keys.mode == Mode::memory) return true;
-    if (p.board.port(match.inport).keys.mode == Mode::both || !queue::may_read(p.board, match.inport, p.context.rank)) return false;
+    if (p.board.port(match.inport).keys.mode == Mode::both || !queue::may_read(p.board, match.inport, p.context.rank))
+        return false;
     Board::Lock lock(p.board);
     bool is_next = false;
     for (uint64_t seen = 0;;) {  // while this one looks at the disk, another thread may take the step
@@ -64,7 +65,8 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
     const uint64_t place = match.outport >= 0 ? place_of(match) : 0;
     int index = -1;
     Board::Lock lock(p.board);
-    if (match.inport >= 0 && queue::may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, match.name, false) == First::wait) {
+    if (match.inport >= 0 && queue::may_read(p.board, match.inport, p.context.rank) &&
+        answer_first(p, match.inport, match.name, false) == First::wait) {
         index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
         if (index < 0) note_found_nothing(p, match.inport, match.name, true);
     }
@@ -88,7 +90,8 @@ int remove_step(const Match& match, bool unfinished) {
     const uint64_t place = match.outport >= 0 ? place_of(match) : 0;
     Board::Lock lock(p.board);
     if (const int error = await_renames(p, match.outport, lock)) return error;
-    bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false, unfinished);
+    bool removed =
+        match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false, unfinished);
     if (match.inport >= 0 && queue::may_read(p.board, match.inport, p.context.rank)) {
         forget_consumed(p.board, match.inport, p.context.rank, match.name);
         const bool let_go = queue::let_go(p.board, match.inport, p.context.rank, match.name);
@@ -171,7 +174,8 @@ std::vector<std::string> move_folder(const char* from, const char* to) {
             if (p.board.port(outport).task != p.context.task) continue;
             const bool closed = slot.state == SlotState::published || slot.state == SlotState::closed;
             if (!disk::has_files(p.board, outport)) {
-                if (!closed || slot.removed || strncmp(slot.name, from, length) != 0 || slot.name[length] != '/') continue;
+                if (!closed || slot.removed || strncmp(slot.name, from, length) != 0 || slot.name[length] != '/')
+                    continue;
                 in_memory.emplace_back(slot.stamp, slot.name);
             } else if (known) {  // a slot that is free may have a hidden file, too
                 disk::move_folder(p.board, p.board.index(slot), whole_from, whole_to);
@@ -186,7 +190,8 @@ std::vector<std::string> move_folder(const char* from, const char* to) {
 
 namespace {
 
-// Gives a file that is being written another name, under which it will be published. False: there is no such file; else *error is 0 or an errno.
+// Gives a file that is being written another name, under which it will be published. False: there is no such file; else
+// *error is 0 or an errno.
 bool rename_written(Process& p, const Match& from, const Match& to, int* error) {
     const Board& board = p.board;
     const uint64_t place = place_of(from), new_place = place_of(to);

@@ -17,14 +17,17 @@ namespace {
 // Steps of the port that were begun after this one.
 int count_later(const Board& board, const PortRecord& port, const SlotRecord& slot) {
     int later = 0;
-    for (const SlotRecord& other : slots_of(board, port)) later += other.state != SlotState::free && other.stamp > slot.stamp;
+    for (const SlotRecord& other : slots_of(board, port))
+        later += other.state != SlotState::free && other.stamp > slot.stamp;
     return later;
 }
 
-// Ranks that have not come to the step yet, but may: one that has written in another one, until two later ones are begun.
+// Ranks that have not come to the step yet, but may: one that has written in another one, until two later ones are
+// begun.
 bool awaits_ranks(const Board& board, const PortRecord& port, const SlotRecord& slot, int later) {
     bool any_published = false;
-    for (const SourceRecord& source : sources_of(board, port)) any_published = any_published || source.next_sequence > source.first_sequence;
+    for (const SourceRecord& source : sources_of(board, port))
+        any_published = any_published || source.next_sequence > source.first_sequence;
     if (later >= 2) return false;
     for (const SourceRecord& source : sources_of(board, port)) {
         if (source.set_turn >= slot.stamp) continue;
@@ -42,8 +45,8 @@ bool is_complete(const Board& board, const PortRecord& port, int index) {
     return later > 0 && !has_writers(board, index, slot.stamp) && !awaits_ranks(board, port, slot, later);
 }
 
-// The source's step that is to be published next, the one that was begun first; those that closes complete do not wait for each other. -1:
-// there is none.
+// The source's step that is to be published next, the one that was begun first; those that closes complete do not wait
+// for each other. -1: there is none.
 int find_next(const Board& board, const PortRecord& port, const SourceRecord& source) {
     int found = -1;
     for (const SlotRecord& slot : slots_of(board, source)) {

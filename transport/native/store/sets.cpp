@@ -29,7 +29,8 @@ namespace wilkins::sets {
 
 namespace {
 
-// A step that this process reads: it stays until the process turns to another one of the in-port, and has nothing open in it.
+// A step that this process reads: it stays until the process turns to another one of the in-port, and has nothing open
+// in it.
 struct Read {
     int inport;
     std::string name;   // what its in-port compares
@@ -53,7 +54,8 @@ void place_at(const StepFile* file, Place* place) {
 bool find_read(const Process& p, const Match& match, Place* place) {
     std::lock_guard<std::mutex> guard(mutex);
     // (Of a fork, those that its parent reads are not its own.)
-    reads.erase(std::remove_if(reads.begin(), reads.end(), [](const Read& one) { return !one.file->state->mine(); }), reads.end());
+    reads.erase(std::remove_if(reads.begin(), reads.end(), [](const Read& one) { return !one.file->state->mine(); }),
+                reads.end());
     for (const Read& one : reads)
         if (one.inport == match.inport && one.name == compared(p, match)) {
             place_at(one.file, place);
@@ -84,7 +86,8 @@ bool find_on_disk(const Process& p, const Match& match, const char* rest, Place*
     if (!inport.keys.on_disk) return false;
     for (const PortRecord& out : outports_of(p.board, inport)) {
         if (!out.begun) continue;
-        const std::string folder = is_list(out) ? out.begun_in : std::string(out.begun_in) + "/" + last_components(match.name, 1);
+        const std::string folder =
+            is_list(out) ? out.begun_in : std::string(out.begun_in) + "/" + last_components(match.name, 1);
         const std::string file = is_list(out) ? folder + "/" + rest : folder;
         if (folder.size() >= sizeof(place->real) || raw::access(file.c_str()) != 0) continue;
         strcpy(place->real, folder.c_str());
@@ -93,8 +96,8 @@ bool find_on_disk(const Process& p, const Match& match, const char* rest, Place*
     return false;
 }
 
-// Where memory has let go of a step that the task has read, it is read from the disk. Else the run ends: whoever looks for a piece of it would take
-// that for one that was never written. Returns 0 or the errno.
+// Where memory has let go of a step that the task has read, it is read from the disk. Else the run ends: whoever looks
+// for a piece of it would take that for one that was never written. Returns 0 or the errno.
 int find_gone(const Process& p, const Match& match, const char* rest, bool looks, Place* place) {
     {
         Board::Lock lock(p.board);
@@ -124,7 +127,8 @@ Leads lead_reader(const Match& match, const char* rest, Use use, Place* place, i
     if (!find_read(p, match, place)) {
         place->real[0] = 0;
         const bool looks = use == Use::look;
-        StepFile* const file = looks && !*rest ? open_look(match, error) : open_or_find(match, rest, looks, place, error);
+        StepFile* const file =
+            looks && !*rest ? open_look(match, error) : open_or_find(match, rest, looks, place, error);
         if (!file && !place->real[0]) return Leads::nowhere;
         if (file) {
             place_at(file, place);
@@ -147,7 +151,8 @@ bool works_inside(const Process& p, RealPath& folder) {
     int slot;
     uint64_t stamp;
     const char* rest;
-    const bool inside = syscall(SYS_getcwd, folder, sizeof(RealPath)) > 0 && step_of_folder(p.board, folder, &slot, &stamp, &rest);
+    const bool inside =
+        syscall(SYS_getcwd, folder, sizeof(RealPath)) > 0 && step_of_folder(p.board, folder, &slot, &stamp, &rest);
     working = inside ? Working::inside : Working::elsewhere;
     return inside;
 }
@@ -168,11 +173,13 @@ Purpose purpose_of(Use use, bool begins) {
 
 enum class Like { nothing, folder, file };
 
-// True if this component of a path could be the name of a folder that is a step, or the last one that of a file of several.
+// True if this component of a path could be the name of a folder that is a step, or the last one that of a file of
+// several.
 Like like_port(const Process& p, const char* component, bool is_last) {
     for (const PortRecord& port : ports_of(p)) {
         if (!port.keys.is_set) continue;
-        if (is_list(port) ? is_last && is_listed(port, component) : glob_match(last_components(port.pattern, 1), component))
+        if (is_list(port) ? is_last && is_listed(port, component)
+                          : glob_match(last_components(port.pattern, 1), component))
             return is_list(port) ? Like::file : Like::folder;
     }
     return Like::nothing;
@@ -193,21 +200,26 @@ bool append(const char* rest, Place* place, int* error) {
 Leads lead_named(const char* name, Like like, const char* rest, Use use, Place* place, int* error) {
     const Process& p = process();
     const bool is_file = like == Like::file;
-    if (is_file ? use == Use::make || use == Use::enter || disk::is_directory(name) : is_file_on_disk(name)) return Leads::elsewhere;
+    if (is_file ? use == Use::make || use == Use::enter || disk::is_directory(name) : is_file_on_disk(name))
+        return Leads::elsewhere;
     const bool begins = is_file ? use == Use::create : use == Use::make && !*rest;
     Match match;
     if (!match_set(name, &match, purpose_of(use, begins))) return Leads::elsewhere;
     const int port = match.outport >= 0 ? match.outport : match.inport;
     if (is_list(p.board.port(port)) != is_file) return Leads::elsewhere;
-    const Leads leads = match.outport >= 0 ? lead_producer(match, rest, use, place, error) : lead_reader(match, rest, use, place, error);
+    const Leads leads = match.outport >= 0 ? lead_producer(match, rest, use, place, error)
+                                           : lead_reader(match, rest, use, place, error);
     if (leads != Leads::inside || !*rest) return leads;
     return append(rest, place, error) ? leads : Leads::nowhere;
 }
 
-// A path below the run's own folder, as those are that begin at an open folder: the process may have it open since it was complete.
+// A path below the run's own folder, as those are that begin at an open folder: the process may have it open since it
+// was complete.
 Leads lead_real(const Process& p, const char* path, Use use, Place* place, int* error) {
     const char* rest;
-    if (use == Use::look || use == Use::read || use == Use::enter || !step_of_folder(p.board, path, &place->slot, &place->stamp, &rest)) return Leads::elsewhere;
+    if (use == Use::look || use == Use::read || use == Use::enter ||
+        !step_of_folder(p.board, path, &place->slot, &place->stamp, &rest))
+        return Leads::elsewhere;
     strcpy(place->real, path);
     Match match;
     bool published = false;

@@ -1,8 +1,8 @@
 // One step for several opens: by another library of the process, or from inside a step that it has open.
 //
-// A name that is rewritten means the next step at each open. Not so for a library that has not consumed the present one: it gets that. Nor
-// for an open that a library makes by itself, as it follows a link out of a step, or reads a virtual dataset of it: that leads to the
-// step of the other file that belongs to this one.
+// A name that is rewritten means the next step at each open. Not so for a library that has not consumed the present
+// one: it gets that. Nor for an open that a library makes by itself, as it follows a link out of a step, or reads a
+// virtual dataset of it: that leads to the step of the other file that belongs to this one.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -32,7 +32,7 @@ struct Last {
     int slot;
     uint64_t stamp;
     std::vector<const void*> consumed;  // libraries that have
-    StepFile* kept;                // so that it stays for the others; nullptr where there are none
+    StepFile* kept;                     // so that it stays for the others; nullptr where there are none
 };
 
 constexpr size_t kMostLasts = 32;
@@ -49,7 +49,8 @@ uint64_t name_of(int inport, const char* name) {
 }
 
 auto find_last(int inport, uint64_t name) {
-    return std::find_if(lasts.begin(), lasts.end(), [=](const Last& one) { return one.inport == inport && one.name == name; });
+    return std::find_if(lasts.begin(), lasts.end(),
+                        [=](const Last& one) { return one.inport == inport && one.name == name; });
 }
 
 void note_library(const void* library) {
@@ -63,7 +64,9 @@ StepFile* open_last(const Match& match, const void* library, bool counts) {
     {
         std::lock_guard<std::mutex> guard(mutex);
         const auto last = find_last(match.inport, name_of(match.inport, match.name));
-        if (last == lasts.end() || std::find(last->consumed.begin(), last->consumed.end(), library) != last->consumed.end()) return nullptr;
+        if (last == lasts.end() ||
+            std::find(last->consumed.begin(), last->consumed.end(), library) != last->consumed.end())
+            return nullptr;
         if (counts) {
             last->consumed.push_back(library);
             note_library(library);
@@ -73,8 +76,7 @@ StepFile* open_last(const Match& match, const void* library, bool counts) {
     }
     int error;
     StepFile* const file = hold_again(slot, stamp, match.name, &error);
-    if (error == ESTALE)
-        log_event(event::other_library(match.name));
+    if (error == ESTALE) log_event(event::other_library(match.name));
     return file;
 }
 
@@ -122,7 +124,9 @@ void note_last(const Match& match, const StepFile& file, const Library* library)
     if (kept) close_step(kept);
 }
 
-bool is_shared(const Match& match) { return match.inport >= 0 && process().board.port(match.inport).keys.opens_per_step == 1; }
+bool is_shared(const Match& match) {
+    return match.inport >= 0 && process().board.port(match.inport).keys.opens_per_step == 1;
+}
 
 }  // namespace
 
@@ -158,7 +162,7 @@ struct Around {
     int after = -1;   // the oldest of later ones
     int before_link = -1;
     int after_link = -1;
-    bool behind = false;  // one that belongs before may be on its way from another host
+    bool behind = false;   // one that belongs before may be on its way from another host
     bool is_exact = true;  // their place is that in which they were published here
 };
 
@@ -248,18 +252,21 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
                 continue;
             }
             const bool follows_others = follows(p, match.inport);
-            if (!follows_others && around.is_exact && queue::is_last_gone(board, board.port(match.inport), around.before, published)) {
+            if (!follows_others && around.is_exact &&
+                queue::is_last_gone(board, board.port(match.inport), around.before, published)) {
                 *error = refuse_gone_within(p, match, lock);
                 return nullptr;
             }
             const bool later = follows_others || around.before < 0;
             int link = later ? around.after_link : around.before_link;
             chosen = later ? around.after : around.before;
-            if (chosen < 0 && around.before >= 0) take_up_to(board, match.inport, reader, match.name, around.before, around.before_link);
+            if (chosen < 0 && around.before >= 0)
+                take_up_to(board, match.inport, reader, match.name, around.before, around.before_link);
             if (chosen < 0 && (!queue::can_produce(board, match.inport) || wait.has_found_nothing(lock))) {
                 chosen = around.before;
                 link = around.before_link;
-            } else if (chosen < 0 && !(around.before < 0 && queue::find(board, match.inport, reader, match.name).passed)) {
+            } else if (chosen < 0 &&
+                       !(around.before < 0 && queue::find(board, match.inport, reader, match.name).passed)) {
                 if ((*error = wait.nap(lock))) return nullptr;
                 continue;
             }

@@ -105,8 +105,8 @@ int find_unfinished(const Process& p, const Match& match) {
     return closed >= 0 ? closed : queue::find_written(p.board, match.outport, match.place);
 }
 
-// Is this file what the program means by the name, which is that of one step after the other? So if it has not opened it yet, or opens each more
-// than once.
+// Is this file what the program means by the name, which is that of one step after the other? So if it has not opened
+// it yet, or opens each more than once.
 bool is_meant(const Process& p, const Match& match, int own) {
     if (unopened.has(p.board.slot(own).stamp)) return true;
     const queue::Found found = queue::find(p.board, match.inport, p.context.rank, match.name);
@@ -127,9 +127,11 @@ bool has_own(const Process& p, const Match& match, Purpose purpose) {
     const bool opens = purpose == Purpose::read || purpose == Purpose::update;
     const bool fixed = in_order(p.board.port(match.inport));
     const int own = find_unfinished(p, match);
-    if (own < 0) return !fixed && queue::find_own(p.board, match.outport, match.name, match.place) >= 0 && !is_next(p, match);
+    if (own < 0)
+        return !fixed && queue::find_own(p.board, match.outport, match.name, match.place) >= 0 && !is_next(p, match);
     if (fixed && (opens || purpose == Purpose::look) && !is_meant(p, match, own)) return false;
-    if (!fixed && opens && !unopened.has(p.board.slot(own).stamp) && is_next(p, match)) return false;  // its producer has written the name again
+    if (!fixed && opens && !unopened.has(p.board.slot(own).stamp) && is_next(p, match))
+        return false;  // its producer has written the name again
     if (opens) used.add(p.board.slot(own).stamp);
     return true;
 }
@@ -143,7 +145,8 @@ bool is_passed_on(const Process& p, const Match& match) {
     return false;
 }
 
-// True if each open of the name means the next step, and the program has not closed the last one. To HDF5 that is one file.
+// True if each open of the name means the next step, and the program has not closed the last one. To HDF5 that is one
+// file.
 bool is_still_open(const Process& p, const Match& match) {
     if (!in_order(p.board.port(match.inport))) return false;
     const int written = queue::find_written(p.board, match.outport, match.place);
@@ -153,7 +156,8 @@ bool is_still_open(const Process& p, const Match& match) {
 // Copies a step into a file of the out-port, which is then a closed one. Returns 0 or an errno.
 int copy(Process& p, StepFile* from, const Match& match) {
     int error = 0;
-    StepFile* const to = begin_step(match, p.board.port(match.outport).first_source + p.context.rank, match.place, Role::lead, &error);
+    StepFile* const to =
+        begin_step(match, p.board.port(match.outport).first_source + p.context.rank, match.place, Role::lead, &error);
     if (!to) return error;
     const uint64_t size = from->eof();
     unopened.add(to->identity());
@@ -168,8 +172,8 @@ int copy(Process& p, StepFile* from, const Match& match) {
     return error;
 }
 
-// Waits until an open of the name would get an answer, and for room to copy it to, or until another process of the task has made the copy.
-// True if there is a step.
+// Waits until an open of the name would get an answer, and for room to copy it to, or until another process of the task
+// has made the copy. True if there is a step.
 bool await(Process& p, const Match& in, const Match& match, Purpose purpose) {
     Board::Lock lock(p.board);
     {
@@ -181,7 +185,8 @@ bool await(Process& p, const Match& in, const Match& match, Purpose purpose) {
     }
     if (queue::find(p.board, match.inport, p.context.rank, match.name).slot < 0) return has_own(p, match, purpose);
     Wait wait(p, WaitFor::room, match.outport, match.name);
-    while (!has_own(p, match, purpose) && !queue::has_room(p.board, p.board.port(match.outport).first_source + p.context.rank, match.name)) {
+    while (!has_own(p, match, purpose) &&
+           !queue::has_room(p.board, p.board.port(match.outport).first_source + p.context.rank, match.name)) {
         pass_on(p);  // what others of the rank have left that are over, for which readers may wait
         if (wait.nap(lock) != 0) return false;
     }
@@ -189,7 +194,9 @@ bool await(Process& p, const Match& in, const Match& match, Purpose purpose) {
 }
 
 // One process, and thread, at a time makes the copy of a name.
-uint64_t turn_of(const Match& match) { return hash_text(match.name, match.place + static_cast<uint64_t>(match.outport)); }
+uint64_t turn_of(const Match& match) {
+    return hash_text(match.name, match.place + static_cast<uint64_t>(match.outport));
+}
 
 // Waits until the copy that another process, or thread, of the task may be making has all its bytes.
 void await_copy(const Process& p, const Match& match) {
@@ -268,7 +275,8 @@ void note_opened(const Process& p, const Match& match, const StepFile* file) {
         if (!in_order(inport) || strcmp(inport.pattern, port.pattern) != 0) continue;
         const int index = p.board.index(inport);
         Board::Lock lock(p.board);
-        const queue::Found found = queue::find(p.board, index, p.context.rank, match.name);  // one open more of the same step
+        const queue::Found found =
+            queue::find(p.board, index, p.context.rank, match.name);  // one open more of the same step
         if (found.slot >= 0 && !found.unread) queue::take(p.board, index, p.context.rank, found);
     }
 }
@@ -306,4 +314,5 @@ void wilkins::end_rank(int status) try {
     if (!p.context.active || (status != 0 && !met_end())) return;
     Board::Lock lock(p.board);
     stage::pass_on_if(p, stage::is_left);
-} WILKINS_OR()
+}
+WILKINS_OR()

@@ -33,8 +33,8 @@ bool match_name(const char* name, Match* match, Purpose purpose) {
 StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     Process& p = process();
     *error = 0;
-    const bool creates = intent == Intent::create || intent == Intent::create_exclusive || intent == Intent::create_missing ||
-                         intent == Intent::open_or_create;
+    const bool creates = intent == Intent::create || intent == Intent::create_exclusive ||
+                         intent == Intent::create_missing || intent == Intent::open_or_create;
     const bool produces = match.outport >= 0 && (creates || intent == Intent::update || match.inport < 0);
     if (!produces && creates) {
         log_event(event::creates_inport(match.name));
@@ -45,33 +45,33 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     if (produces) left_open::settle_own();
     StepFile* file = nullptr;
     switch (intent) {
-    case Intent::create:
-    case Intent::create_exclusive:
-    case Intent::create_missing: file = create(match, intent, error); break;
-    case Intent::open_or_create:
-        file = continue_own(match, error);
-        if (!file && *error == ENOENT) file = open_elsewhere(match, true, error);
-        if (!file && *error == ENOENT) file = create(match, Intent::create, error);
-        break;
-    case Intent::read:
-    case Intent::look: 
-        file = produces ? joined::open(match, error) : read_step(match, intent, ranks, error);
-        if (!file && produces && !*error) file = reread_own(match, error);
-        if (!file && produces && *error == ENOENT) {  // another process may have begun to write it since
-            file = joined::open(match, error);
-            if (!file && !*error) *error = ENOENT;
-        }
-        if (!file && produces && *error == ENOENT) file = open_elsewhere(match, false, error);
-        break;
-    case Intent::update:
-        if (produces) {
+        case Intent::create:
+        case Intent::create_exclusive:
+        case Intent::create_missing: file = create(match, intent, error); break;
+        case Intent::open_or_create:
             file = continue_own(match, error);
             if (!file && *error == ENOENT) file = open_elsewhere(match, true, error);
-        } else {
-            file = read_step(match, Intent::read, ranks, error);
-            if (file) file = to_draft(file, match, error);
-        }
-        break;
+            if (!file && *error == ENOENT) file = create(match, Intent::create, error);
+            break;
+        case Intent::read:
+        case Intent::look:
+            file = produces ? joined::open(match, error) : read_step(match, intent, ranks, error);
+            if (!file && produces && !*error) file = reread_own(match, error);
+            if (!file && produces && *error == ENOENT) {  // another process may have begun to write it since
+                file = joined::open(match, error);
+                if (!file && !*error) *error = ENOENT;
+            }
+            if (!file && produces && *error == ENOENT) file = open_elsewhere(match, false, error);
+            break;
+        case Intent::update:
+            if (produces) {
+                file = continue_own(match, error);
+                if (!file && *error == ENOENT) file = open_elsewhere(match, true, error);
+            } else {
+                file = read_step(match, Intent::read, ranks, error);
+                if (file) file = to_draft(file, match, error);
+            }
+            break;
     }
     if (file) *error = 0;
     if (file && produces) stage::note_opened(p, match, file);

@@ -38,7 +38,8 @@ std::vector<Full> full_channels(const Board& board, Waiting& waiting, const std:
             if (wait.what == WaitFor::room) full = waiting.survey().full_channels(rank, wait);
             for (const int channel : full) found.push_back({r, channel, true});
             if (!full.empty()) return;
-            for (const ChannelRecord& channel : channels_of(board, board.port(wait.port))) found.push_back({r, board.index(channel), false});
+            for (const ChannelRecord& channel : channels_of(board, board.port(wait.port)))
+                found.push_back({r, board.index(channel), false});
         });
     }
     return found;
@@ -53,18 +54,22 @@ uint64_t can_give_back(const Board& board, int port) {
     uint64_t bytes = 0;
     for (const SlotRecord& slot : slots_of(board)) {
         if (slot.accounted == 0 || board.source(slot.source).port != port || slot.viewed.load()) continue;
-        if (!queue::is_attached(slot) && !queue::claimed(board, slot) && !queue::needed(board, slot, true)) bytes += slot.accounted;
+        if (!queue::is_attached(slot) && !queue::claimed(board, slot) && !queue::needed(board, slot, true))
+            bytes += slot.accounted;
     }
     return bytes;
 }
 
-// Is there memory for a step more, as large as the source's largest: half of what the run's file system has free is for others.
+// Is there memory for a step more, as large as the source's largest: half of what the run's file system has free is for
+// others.
 bool has_memory(const Board& board, const SourceRecord& source) {
     const PortRecord& port = board.port(source.port);
     if (port.keys.mode == Mode::file) return true;
     uint64_t largest = 0;
     for (const SlotRecord& slot : slots_of(board, source)) largest = std::max<uint64_t>(largest, slot.reserved.load());
-    if (port.cap && port.used + largest > port.cap && port.used + largest > port.cap + can_give_back(board, source.port)) return false;
+    if (port.cap && port.used + largest > port.cap &&
+        port.used + largest > port.cap + can_give_back(board, source.port))
+        return false;
     struct statvfs fs;
     return statvfs(board.folder(), &fs) == 0 && largest <= static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 2;
 }
@@ -87,7 +92,8 @@ int find_stretch(const Board& board, const std::vector<Full>& channels) {
     return best;
 }
 
-// An in-port of which ranks have steps in common; without that, each would leave to others what these have consumed. -1: none.
+// An in-port of which ranks have steps in common; without that, each would leave to others what these have consumed.
+// -1: none.
 int find_common(const Board& board, const std::vector<Full>& channels) {
     for (const Full& full : channels) {
         const PortRecord& inport = board.port(board.channel(full.channel).inport);
@@ -96,23 +102,25 @@ int find_common(const Board& board, const std::vector<Full>& channels) {
     return -1;
 }
 
-// True if a rank of the task waits for a step that may come. A name that is unlike all that were published is rather a mistake: not for that are
-// steps let go.
+// True if a rank of the task waits for a step that may come. A name that is unlike all that were published is rather a
+// mistake: not for that are steps let go.
 bool waits_for_data(const Board& board, const std::vector<int>& circle, int task) {
     return std::any_of(circle.begin(), circle.end(), [&](int r) {
         const RankRecord& rank = board.rank(r);
-        return rank.task == task && std::any_of(std::begin(rank.waits), std::end(rank.waits), [&](const WaitRecord& wait) {
-            return wait.what == WaitFor::data && !queue::is_strange(board, board.port(wait.port), wait.name);
-        });
+        return rank.task == task &&
+               std::any_of(std::begin(rank.waits), std::end(rank.waits), [&](const WaitRecord& wait) {
+                   return wait.what == WaitFor::data && !queue::is_strange(board, board.port(wait.port), wait.name);
+               });
     });
 }
 
-// The step to let go: the oldest that a rank is waiting past, and that none of its task has consumed; else one that some have consumed.
+// The step to let go: the oldest that a rank is waiting past, and that none of its task has consumed; else one that
+// some have consumed.
 struct Loss {
     int channel = -1;
     int slot = -1;
     bool consumed = false;
-    int waits = -1;  // the rank that waits for another one,
+    int waits = -1;                    // the rank that waits for another one,
     const WaitRecord* wait = nullptr;  // so
 };
 
@@ -133,14 +141,16 @@ Loss find_loss(const Board& board, const std::vector<Full>& channels, const std:
                 bool done = consumed;
                 for (int r = 0; r < channel.readers && done; ++r) done = queue::is_past(board, channel, s, r, slot);
                 if (done) continue;
-                const bool better = found.slot < 0 || (found.consumed && !consumed) ||
-                                    (found.consumed == consumed && slot.published_stamp < board.slot(found.slot).published_stamp);
+                const bool better =
+                    found.slot < 0 || (found.consumed && !consumed) ||
+                    (found.consumed == consumed && slot.published_stamp < board.slot(found.slot).published_stamp);
                 if (better) found = {full.channel, board.index(slot), consumed, -1, nullptr};
             }
     }
     if (found.slot < 0) return found;
     for (const int r : circle)
-        if (const WaitRecord* wait = waits_for(board.rank(r), WaitFor::data); wait && board.rank(r).task == board.port(board.channel(found.channel).inport).task)
+        if (const WaitRecord* wait = waits_for(board.rank(r), WaitFor::data);
+            wait && board.rank(r).task == board.port(board.channel(found.channel).inport).task)
             found.waits = r, found.wait = wait;
     return found;
 }
@@ -160,30 +170,33 @@ void let_go(const Board& board, const Loss& loss) {
     }
     WILKINS_FAULT_POINT("circle.let-go");
     ++channel.let_go;
-    trace::note(board, "drop", inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence), static_cast<int64_t>(slot.size.load()));
+    trace::note(board, "drop", inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                static_cast<int64_t>(slot.size.load()));
     log_event_for(board, inport.task, rank.rank,
-                  event::let_go(slot.name, slot.sequence, loss.consumed, loss.wait->name, inport.pattern, channel.queue + channel.stretched));
+                  event::let_go(slot.name, slot.sequence, loss.consumed, loss.wait->name, inport.pattern,
+                                channel.queue + channel.stretched));
     board.ring(channel.outport);
     board.ring(channel.inport);
 }
 
 // Of a circle in which no queue can grow: what ends it.
 struct Relief {
-    int idle = -1;    // rank with closed files, with which nobody goes on
-    int again = -1;   // rank that opens a name again,
+    int idle = -1;                     // rank with closed files, with which nobody goes on
+    int again = -1;                    // rank that opens a name again,
     const WaitRecord* wait = nullptr;  // this one
-    int common = -1;  // in-port
+    int common = -1;                   // in-port
     Loss loss;
     bool is_there() const { return idle >= 0 || again >= 0 || common >= 0 || loss.slot >= 0; }
 };
 
 bool is_waiting(const Board& board, const RankRecord& rank) {
-    return std::any_of(std::begin(rank.waits), std::end(rank.waits),
-                       [&](const WaitRecord& wait) { return wait.what != WaitFor::nothing && !board.is_over(wait.process); });
+    return std::any_of(std::begin(rank.waits), std::end(rank.waits), [&](const WaitRecord& wait) {
+        return wait.what != WaitFor::nothing && !board.is_over(wait.process);
+    });
 }
 
-// A rank with closed files that are empty, or that a process of a stage has left: its readers may wait for those, and they are not
-// written before this circle ends. -1: none.
+// A rank with closed files that are empty, or that a process of a stage has left: its readers may wait for those, and
+// they are not written before this circle ends. -1: none.
 int find_idle(const Board& board, const std::vector<int>& circle) {
     const auto found = std::find_if(circle.begin(), circle.end(), [&](int r) {
         const RankRecord& rank = board.rank(r);
@@ -192,13 +205,15 @@ int find_idle(const Board& board, const std::vector<int>& circle) {
     return found == circle.end() ? -1 : *found;
 }
 
-// A rank that waits to open a name again of which it has consumed a step, since the source may write another one: it does not before this circle
-// ends, for it waits for room elsewhere. -1: none.
+// A rank that waits to open a name again of which it has consumed a step, since the source may write another one: it
+// does not before this circle ends, for it waits for room elsewhere. -1: none.
 int find_again(const Board& board, const std::vector<int>& circle, const WaitRecord** found) {
     for (const int r : circle) {
         const RankRecord& rank = board.rank(r);
         for (const WaitRecord& wait : rank.waits) {
-            if (wait.what != WaitFor::data || wait.kind != WaitKind::plain || !queue::may_settle(board, wait.port, rank.rank, wait.name)) continue;
+            if (wait.what != WaitFor::data || wait.kind != WaitKind::plain ||
+                !queue::may_settle(board, wait.port, rank.rank, wait.name))
+                continue;
             *found = &wait;
             return r;
         }
@@ -222,9 +237,11 @@ Relief find_relief(const Board& board, Waiting& waiting, const std::vector<int>&
 int find_stretch(const Board& board, Waiting& waiting, int64_t before = INT64_MAX) {
     for (const std::vector<int>& circle : waiting.circles()) {
         bool old = true;
-        for (const int r : circle) each_wait(board.rank(r), [&](const WaitRecord& wait) { old = old && wait.since <= before; });
+        for (const int r : circle)
+            each_wait(board.rank(r), [&](const WaitRecord& wait) { old = old && wait.since <= before; });
         if (!old) continue;
-        if (const int channel = find_stretch(board, full_channels(board, waiting, circle)); channel >= 0) return channel;
+        if (const int channel = find_stretch(board, full_channels(board, waiting, circle)); channel >= 0)
+            return channel;
     }
     return -1;
 }
@@ -260,7 +277,9 @@ void relieve(const Board& board, const Relief& relief, const std::vector<int>& c
     // First the looks get the answer that nothing is there.
     const bool looks = std::any_of(circle.begin(), circle.end(), [&](int r) {
         bool looks = false;
-        each_wait(board.rank(r), [&](const WaitRecord& wait) { looks = looks || wait.kind == WaitKind::gives_up || wait.kind == WaitKind::polls; });
+        each_wait(board.rank(r), [&](const WaitRecord& wait) {
+            looks = looks || wait.kind == WaitKind::gives_up || wait.kind == WaitKind::polls;
+        });
         return looks;
     });
     if (!looks) let_go(board, relief.loss);
@@ -278,10 +297,12 @@ bool may_stretch(const Board& board, Waiting& waiting) {
 
 namespace {
 
-// A rank that asks again and again: as if it waited for further steps of the in-port, for as long as this and its process live.
+// A rank that asks again and again: as if it waited for further steps of the in-port, for as long as this and its
+// process live.
 class AsIfWaiting {
 public:
-    AsIfWaiting(const Board& board, int rank, int inport) : wait_(*find_wait_place(board, rank)) {  // (none of its threads waits)
+    AsIfWaiting(const Board& board, int rank, int inport)
+        : wait_(*find_wait_place(board, rank)) {  // (none of its threads waits)
         wait_.kind = WaitKind::polls;
         wait_.port = inport;
         wait_.since = 0;
@@ -296,7 +317,8 @@ private:
     WaitRecord& wait_;
 };
 
-// With all ranks whose listings show nothing new, of which none need be at it just now: what else they may do is not held up by a longer queue.
+// With all ranks whose listings show nothing new, of which none need be at it just now: what else they may do is not
+// held up by a longer queue.
 bool stretch_for_polls(const Board& board) {
     std::list<AsIfWaiting> polls;
     for (RankRecord& rank : ranks_of(board))
@@ -307,14 +329,16 @@ bool stretch_for_polls(const Board& board) {
 
 // Lets a queue grow in a circle.
 bool stretch_any(const Board& board, int64_t now, bool by_poll) {
-    return stretch(board, Waits::threads) || (by_poll && stretch_for_polls(board)) || stretch(board, Waits::tasks, now - kOldNs);
+    return stretch(board, Waits::threads) || (by_poll && stretch_for_polls(board)) ||
+           stretch(board, Waits::tasks, now - kOldNs);
 }
 
 void relieve_all(const Board& board, int rank) {
     if (Waiting(board, Waits::threads).hopeless(rank)) note_asleep(board, rank);
     Waiting waiting(board, Waits::known);
     for (const std::vector<int>& circle : waiting.circles())
-        if (const Relief relief = find_relief(board, waiting, circle); relief.is_there()) relieve(board, relief, circle);
+        if (const Relief relief = find_relief(board, waiting, circle); relief.is_there())
+            relieve(board, relief, circle);
 }
 
 void end_circle(const Board& board, int rank, bool by_poll) {
@@ -413,9 +437,12 @@ std::string find_doubtful(const Board& board) {
         const int r = board.index(rank);
         if (!waiting.hopeless(r)) continue;
         std::string who = unsure_thread(board, r);
-        if (who.empty() && board.task(rank.task).state == TaskState::running && !is_waiting(board, rank) && !leaves(board, r) && !is_among_ranks(board, r, kAmongNs)) who = "its program";
+        if (who.empty() && board.task(rank.task).state == TaskState::running && !is_waiting(board, rank) &&
+            !leaves(board, r) && !is_among_ranks(board, r, kAmongNs))
+            who = "its program";
         if (who.empty()) continue;
-        text += (text.empty() ? "" : "; ") + who + " (task '" + board.task(rank.task).name + "' rank " + std::to_string(rank.rank) + ") is not known to wait";
+        text += (text.empty() ? "" : "; ") + who + " (task '" + board.task(rank.task).name + "' rank " +
+                std::to_string(rank.rank) + ") is not known to wait";
     }
     return text.empty() ? "" : waits + "; " + text;
 }

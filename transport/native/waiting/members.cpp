@@ -29,7 +29,9 @@ int32_t this_thread(uint32_t process) {
     return known_thread.number;
 }
 
-bool is_own(const Member& member, uint32_t process, int32_t thread) { return member.process == process && member.thread == thread; }
+bool is_own(const Member& member, uint32_t process, int32_t thread) {
+    return member.process == process && member.thread == thread;
+}
 
 // What can be known of the thread from outside of its process.
 ThreadState state_of_member(const Board& board, const Member& member) {
@@ -46,8 +48,8 @@ Member* find_own(RankRecord& rank, uint32_t process, int32_t thread) {
     return nullptr;
 }
 
-// A place for a thread whose process was started by `starter`; nullptr: there is none. One that has ended is known by the last that its starter
-// has started.
+// A place for a thread whose process was started by `starter`; nullptr: there is none. One that has ended is known by
+// the last that its starter has started.
 Member* find_place(const Board& board, RankRecord& rank, int32_t starter) {
     Member* free = nullptr;
     for (Member& member : rank.members) {
@@ -59,16 +61,19 @@ Member* find_place(const Board& board, RankRecord& rank, int32_t starter) {
     return free;
 }
 
-// A process that has started several may start more of them while one waits. `before`: the place was that of another one.
+// A process that has started several may start more of them while one waits. `before`: the place was that of another
+// one.
 void note_others(RankRecord& rank, Member* member, bool before) {
     member->one_of_several = before && member->starters[0];
     for (Member& other : rank.members)
-        if (&other != member && other.process && other.pid != member->pid && other.starters[0] && other.starters[0] == member->starters[0])
+        if (&other != member && other.process && other.pid != member->pid && other.starters[0] &&
+            other.starters[0] == member->starters[0])
             other.one_of_several = member->one_of_several = 1;
 }
 
 bool is_among(const RankRecord& rank, const Member& member) {
-    return rank.among.load(std::memory_order_relaxed) == member.process && rank.among_thread.load(std::memory_order_relaxed) == member.thread;
+    return rank.among.load(std::memory_order_relaxed) == member.process &&
+           rank.among_thread.load(std::memory_order_relaxed) == member.thread;
 }
 
 // True if it is known what the rank's living threads do that use ports.
@@ -78,14 +83,16 @@ bool is_member(const Board& board, const RankRecord& rank, int pid, int thread) 
     });
 }
 
-// What may go on in place of a thread that has ended, of its process, or beside that (`beside`): whatever has started it.
+// What may go on in place of a thread that has ended, of its process, or beside that (`beside`): whatever has started
+// it.
 int find_successor(const Board& board, const RankRecord& rank, const Member& member, bool beside) {
     if (member.pid_namespace != board.pid_namespace()) return 0;
     int living = beside || is_gone(member.pid) ? 0 : member.pid;
     for (int k = 0; living == 0 && k < kStarters && member.starters[k]; ++k)
         if (!is_gone(member.starters[k])) living = member.starters[k];
     if (living == 0) return 0;
-    return find_mover(living, is_quiet(board), Ages::all, [&](int pid, int thread) { return is_member(board, rank, pid, thread); });
+    return find_mover(living, is_quiet(board), Ages::all,
+                      [&](int pid, int thread) { return is_member(board, rank, pid, thread); });
 }
 
 // A process of the rank that was started just now, beside those that have used ports.
@@ -98,12 +105,15 @@ int find_beginner(const Board& board, const RankRecord& rank) {
             if (starter) top = starter;
         if (top == asked || is_gone(top)) continue;
         asked = top;
-        if (const int pid = find_mover(top, is_quiet(board), Ages::young, [&](int p, int thread) { return is_member(board, rank, p, thread); })) return pid;
+        if (const int pid = find_mover(top, is_quiet(board), Ages::young,
+                                       [&](int p, int thread) { return is_member(board, rank, p, thread); }))
+            return pid;
     }
     return 0;
 }
 
-// A process of the rank of which it is not known that it waits, and which of its threads, if that is known; pid 0: there is none.
+// A process of the rank of which it is not known that it waits, and which of its threads, if that is known; pid 0:
+// there is none.
 struct Unsure {
     int pid = 0;
     int thread = 0;
@@ -117,7 +127,9 @@ Unsure find_unsure(const Board& board, int index) {
         if (member.process == 0) continue;
         const bool over = board.is_over(member.process);
         if (!over && member.one_of_several) several.push_back(&member);
-        if (!over && (member.does != Doing::moves || (is_among(rank, member) && is_among_ranks(board, index, kAmongNs)))) continue;
+        if (!over &&
+            (member.does != Doing::moves || (is_among(rank, member) && is_among_ranks(board, index, kAmongNs))))
+            continue;
         const ThreadState state = over ? ThreadState::ended : state_of_member(board, member);
         if (state == ThreadState::ended) ended.push_back(&member);
         else if (!quiet || state == ThreadState::running) return {member.pid, member.thread};
@@ -190,7 +202,8 @@ WaitRecord* find_wait_place(const Board& board, int rank) {
 
 void note_gone(const Board& board, int rank, bool began) {
     RankRecord& record = board.rank(rank);
-    const bool used = std::any_of(std::begin(record.members), std::end(record.members), [](const Member& member) { return member.process != 0; });
+    const bool used = std::any_of(std::begin(record.members), std::end(record.members),
+                                  [](const Member& member) { return member.process != 0; });
     if (record.leaving == kNobody || !(began || used)) return;
     record.leaving = kNobody;
     ++board.head().moves;
@@ -206,7 +219,8 @@ void enter_among(const Board& board, RankRecord& rank) {
 
 void leave_among(const Board& board, RankRecord& rank) {
     const uint32_t process = board.self();
-    if (rank.among.load(std::memory_order_relaxed) == process && rank.among_thread.load(std::memory_order_relaxed) == this_thread(process))
+    if (rank.among.load(std::memory_order_relaxed) == process &&
+        rank.among_thread.load(std::memory_order_relaxed) == this_thread(process))
         rank.among.store(0, std::memory_order_relaxed);
 }
 
@@ -233,7 +247,8 @@ bool is_unsure(const Board& board, int rank) {
 std::string unsure_thread(const Board& board, int rank) {
     const Unsure found = find_unsure(board, rank);
     if (!found.pid) return "";
-    return (found.thread ? "thread " + std::to_string(found.thread) + " of " : "") + "process " + std::to_string(found.pid);
+    return (found.thread ? "thread " + std::to_string(found.thread) + " of " : "") + "process " +
+           std::to_string(found.pid);
 }
 
 void note_asleep(const Board& board, int index) {

@@ -46,7 +46,8 @@ int number_in(const char* variable) {
 bool find_started(int pid, const std::vector<int>& threads, std::vector<int>* started) {
     for (const int thread : threads) {
         const ProcText<8192> text((folder_of(pid) + "/task/" + std::to_string(thread) + "/children").c_str());
-        if (text.length < 0 && errno == ENOENT) continue;  // some kernels do not tell, and of some threads nothing is left
+        if (text.length < 0 && errno == ENOENT)
+            continue;  // some kernels do not tell, and of some threads nothing is left
         if (!text.is_whole()) return false;
         char* rest = nullptr;
         for (const char* at = text.bytes; const long child = strtol(at, &rest, 10); at = rest)
@@ -73,7 +74,8 @@ int look_below(int pid, bool top, bool quiet, Ages ages, const IsKnown& is_known
     std::vector<int> unknown, started;
     const std::vector<int> threads = threads_of(pid);
     const auto self = static_cast<int>(syscall(SYS_gettid));  // which asks
-    std::copy_if(threads.begin(), threads.end(), std::back_inserter(unknown), [&](int thread) { return thread != self && !is_known(pid, thread); });
+    std::copy_if(threads.begin(), threads.end(), std::back_inserter(unknown),
+                 [&](int thread) { return thread != self && !is_known(pid, thread); });
     if (!top && unknown.size() < threads.size()) return 0;
     if (!find_started(pid, threads, &started)) return pid;
     for (const int thread : unknown) {
@@ -98,7 +100,8 @@ void find_starters(int32_t (&starters)[kStarters]) {
     for (int32_t& starter : starters) {
         starter = 0;
         if (pid == 0 || pid == first) continue;
-        pid = pid == self ? getppid() : parent_of(pid);  // the usual program, which the launcher has started, reads nothing
+        pid = pid == self ? getppid()
+                          : parent_of(pid);  // the usual program, which the launcher has started, reads nothing
         if (pid == launcher || pid == 1) pid = 0;
         starter = pid;
     }
@@ -114,7 +117,8 @@ bool is_gone(int pid) {
 
 int find_mover(int pid, bool quiet, Ages ages, const IsKnown& is_known) {
     const int before = errno;
-    // One that was looked at first may be woken by one that is looked at last: at the second look none has moved since the first.
+    // One that was looked at first may be woken by one that is looked at last: at the second look none has moved since
+    // the first.
     std::vector<Asleep> first, second;
     int mover = look_below(pid, true, quiet, ages, is_known, &first);
     if (!mover) mover = look_below(pid, true, quiet, ages, is_known, &second);

@@ -18,7 +18,8 @@ namespace wilkins {
 namespace {
 
 bool waits_at_all(const RankRecord& rank) {
-    return std::any_of(std::begin(rank.waits), std::end(rank.waits), [](const WaitRecord& wait) { return wait.what != WaitFor::nothing; });
+    return std::any_of(std::begin(rank.waits), std::end(rank.waits),
+                       [](const WaitRecord& wait) { return wait.what != WaitFor::nothing; });
 }
 
 }  // namespace
@@ -35,7 +36,8 @@ bool Waiting::waits(int rank) {
     return found;
 }
 
-// True if it is taken to wait for others of its task. One of them has to wait, or nothing would be known of what all of them do.
+// True if it is taken to wait for others of its task. One of them has to wait, or nothing would be known of what all of
+// them do.
 bool Waiting::is_among(int rank) const {
     if (ended(rank) || leaves(rank)) return false;
     const RankRecord& record = board_.rank(rank);
@@ -45,7 +47,8 @@ bool Waiting::is_among(int rank) const {
     const Row<RankRecord> ranks = ranks_of(board_, task);
     if (std::none_of(ranks.begin(), ranks.end(), waits_at_all)) return false;
     if (who_ == Waits::tasks) return true;
-    return is_among_ranks(board_, rank, who_ == Waits::known ? kAmongNs : 0) && (who_ != Waits::known || !is_unsure(board_, rank));
+    return is_among_ranks(board_, rank, who_ == Waits::known ? kAmongNs : 0) &&
+           (who_ != Waits::known || !is_unsure(board_, rank));
 }
 
 std::vector<Ranks> Waiting::others(int rank) const {
@@ -72,7 +75,8 @@ int Waiting::awaited(int rank) const {
     return board_.task(record.task).awaits - 1;
 }
 
-// True if the task of the rank is yet to be started, when others have ended. The launcher knows which; if nothing that runs can end, it never is.
+// True if the task of the rank is yet to be started, when others have ended. The launcher knows which; if nothing that
+// runs can end, it never is.
 bool Waiting::follows(int rank) const {
     const TaskRecord& task = board_.task(board_.rank(rank).task);
     return task.follows && task.state == TaskState::pending;
@@ -115,10 +119,11 @@ Waiting::Waiting(const Board& board, Waits waits, bool yielding, bool views_last
             there += count(alive, some);
             wait.unmoved += count(waiting, some);
         }
-        // Every reader that keeps a step must move on. Any producer that can move may bring data, any user of a slot may let go of
-        // it; if all have ended, that ends the wait.
+        // Every reader that keeps a step must move on. Any producer that can move may bring data, any user of a slot
+        // may let go of it; if all have ended, that ends the wait.
         if (wait.needs_all ? wait.unmoved == 0 : wait.unmoved < there || there == 0) wake(w);
-        else for (const Ranks& some : wait.on) enter(w, some);
+        else
+            for (const Ranks& some : wait.on) enter(w, some);
     }
     wake_all_that_can();
     for (size_t w = 0; w < waits_.size(); ++w) {
@@ -157,7 +162,8 @@ void Waiting::add(int rank, const WaitRecord* record, std::vector<Survey::Need> 
 void Waiting::enter(size_t wait, const Ranks& ranks) {
     const int place = board_.rank(ranks.first).task;
     const TaskRecord& task = board_.task(place);
-    if (ranks.first == task.first_rank && ranks.last == task.first_rank + task.nprocs - 1) return of_task_[static_cast<size_t>(place)].push_back(wait);
+    if (ranks.first == task.first_rank && ranks.last == task.first_rank + task.nprocs - 1)
+        return of_task_[static_cast<size_t>(place)].push_back(wait);
     for (int r = ranks.first; r <= ranks.last; ++r) of_rank_[static_cast<size_t>(r)].push_back(wait);
 }
 
@@ -167,7 +173,8 @@ bool is_kept_for_others(const Board& board) {
     return false;
 }
 
-// True if a producer of the in-port has left a file to processes that still write it, or from which the launcher will take it.
+// True if a producer of the in-port has left a file to processes that still write it, or from which the launcher will
+// take it.
 bool is_left_to_others(const Board& board, int inport) {
     if (!board.head().leaves.load()) return false;
     for (const SlotRecord& slot : slots_of(board)) {
@@ -185,8 +192,11 @@ bool Waiting::has_come(const Waiter& waiter) const {
     if (!waiter.record) return false;
     const int rank = board_.rank(waiter.rank).rank;
     const WaitRecord& wait = *waiter.record;
-    // What other hosts wait for is not known here, nor what becomes of steps that programs can see: the writer finds out (see steps/step_file.cpp).
-    if (wait.what == WaitFor::memory && (is_kept_for_others(board_) || (!views_last_ && queue::count_viewed(board_, -1).steps > 0))) return true;
+    // What other hosts wait for is not known here, nor what becomes of steps that programs can see: the writer finds
+    // out (see steps/step_file.cpp).
+    if (wait.what == WaitFor::memory &&
+        (is_kept_for_others(board_) || (!views_last_ && queue::count_viewed(board_, -1).steps > 0)))
+        return true;
     if (wait.what != WaitFor::data) return false;
     if (is_left_to_others(board_, wait.port)) return true;
     // A folder: what is waited for is a producer's first file (see names/match.cpp).
@@ -203,7 +213,8 @@ bool Waiting::has_come(const Waiter& waiter) const {
 void Waiting::wake(size_t wait) {
     if (std::exchange(waits_[wait].ended, true)) return;
     Waiter& waiter = waiters_[waits_[wait].waiter];
-    if (--waiter.lacking == 0 && std::exchange(hopeless_[static_cast<size_t>(waiter.rank)], char{0})) woken_.push_back(waiter.rank);
+    if (--waiter.lacking == 0 && std::exchange(hopeless_[static_cast<size_t>(waiter.rank)], char{0}))
+        woken_.push_back(waiter.rank);
 }
 
 // Wakes those that a rank which can move may wake.
@@ -211,7 +222,8 @@ void Waiting::wake_all_that_can() {
     while (!woken_.empty()) {
         const int rank = woken_.back();
         woken_.pop_back();
-        for (auto* waiters : {&of_rank_[static_cast<size_t>(rank)], &of_task_[static_cast<size_t>(board_.rank(rank).task)]}) {
+        for (auto* waiters :
+             {&of_rank_[static_cast<size_t>(rank)], &of_task_[static_cast<size_t>(board_.rank(rank).task)]}) {
             std::vector<size_t> left;  // those that also need others
             for (const size_t w : *waiters) {
                 Wait& wait = waits_[w];
@@ -232,13 +244,15 @@ bool Waiting::any() const {
 std::string Waiting::description() const {
     std::string text;
     auto who = [&](int index) {
-        return "task '" + std::string(board_.task(board_.rank(index).task).name) + "' rank " + std::to_string(board_.rank(index).rank);
+        return "task '" + std::string(board_.task(board_.rank(index).task).name) + "' rank " +
+               std::to_string(board_.rank(index).rank);
     };
     for (const Wait& wait : waits_) {
         const Waiter& waiter = waiter_of(wait);
         if (wait.ended || !hopeless(waiter.rank) || leaves(waiter.rank)) continue;
         if (follows(waiter.rank)) {
-            text += (text.empty() ? "" : "; ") + who(waiter.rank) + " waits, to be started, for the end of others ('after')";
+            text += (text.empty() ? "" : "; ") + who(waiter.rank) +
+                    " waits, to be started, for the end of others ('after')";
             continue;
         }
         const int awaits = awaited(waiter.rank);
@@ -248,7 +262,8 @@ std::string Waiting::description() const {
                            : waits == WaitFor::data ? " waits for '"
                            : waits == WaitFor::room ? " waits for room to create '"
                                                     : " waits for memory to write '";
-        text += (text.empty() ? "" : "; ") + who(waiter.rank) + what + (awaits >= 0 ? board_.port(awaits).pattern : waiter.record->name) + "' from ";
+        text += (text.empty() ? "" : "; ") + who(waiter.rank) + what +
+                (awaits >= 0 ? board_.port(awaits).pattern : waiter.record->name) + "' from ";
         bool first = true;
         for (const Ranks& ranks : wait.on) {
             for (int other = ranks.first; other <= ranks.last; ++other) {
@@ -299,7 +314,9 @@ std::vector<std::vector<int>> Waiting::circles() const {
     for (int from = 0; from < static_cast<int>(hopeless_.size()); ++from) {
         if (!hopeless(from) || known[static_cast<size_t>(from)]) continue;
         std::vector<char> reached = reached_from(from);
-        if (!std::equal(reached.begin(), reached.end(), known.begin(), [](char one, char other) { return !one || !other; })) continue;
+        if (!std::equal(reached.begin(), reached.end(), known.begin(),
+                        [](char one, char other) { return !one || !other; }))
+            continue;
         const std::vector<char> members = circle_in(std::move(reached));
         found.emplace_back();
         for (size_t r = 0; r < members.size(); ++r) {

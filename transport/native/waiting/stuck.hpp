@@ -17,11 +17,12 @@ enum class Waits {
     tasks,    // all of a task of which one rank does: the others may wait for that one
 };
 
-// Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be woken.
+// Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be
+// woken.
 class Waiting {
 public:
-    // `yielding`: a rank waits also if it gives up where nobody else can end its wait. `views_last`: who lacks memory waits for any rank that can
-    // move, and what programs can see comes free by nothing else.
+    // `yielding`: a rank waits also if it gives up where nobody else can end its wait. `views_last`: who lacks memory
+    // waits for any rank that can move, and what programs can see comes free by nothing else.
     explicit Waiting(const Board& board, Waits waits = Waits::threads, bool yielding = true, bool views_last = false);
 
     // True if none but others of that kind can wake the rank, which waits.
@@ -33,8 +34,8 @@ public:
     // A description of all such ranks, or "".
     std::string description() const;
 
-    // Of hopeless ranks, the sets of which each waits for each other, over others of the set, and for none outside. The other hopeless ranks
-    // hang on such sets.
+    // Of hopeless ranks, the sets of which each waits for each other, over others of the set, and for none outside. The
+    // other hopeless ranks hang on such sets.
     std::vector<std::vector<int>> circles() const;
 
     Survey& survey() { return survey_; }
@@ -89,7 +90,8 @@ private:
     std::vector<int> woken_;  // ranks that can move, and of which those that wait for them do not know yet
 };
 
-// A description of ranks that wait for each other and cannot go on, or "". A look among them goes on by itself. Call with the lock held.
+// A description of ranks that wait for each other and cannot go on, or "". A look among them goes on by itself. Call
+// with the lock held.
 std::string find_stuck(const Board& board);
 
 // True if the rank, which waits, is one of them, and stays so unless steps are let go. Call with the lock held.

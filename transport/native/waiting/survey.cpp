@@ -24,11 +24,12 @@ std::vector<Ranks> joined(std::vector<int>& ranks) {
 
 }  // namespace
 
-Survey::Survey(const Board& board)
-    : board_(board), opened_(static_cast<size_t>(board.head().ports)) {
+Survey::Survey(const Board& board) : board_(board), opened_(static_cast<size_t>(board.head().ports)) {
     for (RankRecord& rank : ranks_of(board))
-        queue::each_hold(board, rank, [&](int32_t held, uint32_t process) { holds_.push_back({held, board.index(rank), process}); });
-    std::stable_sort(holds_.begin(), holds_.end(), [](const Hold& one, const Hold& other) { return one.slot < other.slot; });
+        queue::each_hold(board, rank,
+                         [&](int32_t held, uint32_t process) { holds_.push_back({held, board.index(rank), process}); });
+    std::stable_sort(holds_.begin(), holds_.end(),
+                     [](const Hold& one, const Hold& other) { return one.slot < other.slot; });
 }
 
 bool Survey::is_over(uint32_t process) {
@@ -61,7 +62,9 @@ uint64_t Survey::queued(int index) {
     if (!queue::alive(board_, channel)) return 0;
     uint64_t found = 0;
     for (const SourceRecord& source : sources_of(board_, channel))
-        found += static_cast<uint64_t>(queue::count_queued(board_, channel, source.rank, [&](int reader) { return is_idle(index, reader); }).waiting);
+        found += static_cast<uint64_t>(queue::count_queued(board_, channel, source.rank, [&](int reader) {
+                                           return is_idle(index, reader);
+                                       }).waiting);
     return found;
 }
 
@@ -71,11 +74,12 @@ std::string Survey::next(int index) {
     const bool ordered = in_order(board_.port(channel.inport));
     const SlotRecord* first = nullptr;
     for (const SourceRecord& source : sources_of(board_, channel))
-        queue::each_queued(board_, channel, source.rank, [&](int reader) { return is_idle(index, reader); },
-                           [&](const SlotRecord& slot) {
-                               if (!ordered && queue::is_consumed(board_, channel, source.rank, slot)) return;
-                               if (!first || slot.published_stamp < first->published_stamp) first = &slot;
-                           });
+        queue::each_queued(
+            board_, channel, source.rank, [&](int reader) { return is_idle(index, reader); },
+            [&](const SlotRecord& slot) {
+                if (!ordered && queue::is_consumed(board_, channel, source.rank, slot)) return;
+                if (!first || slot.published_stamp < first->published_stamp) first = &slot;
+            });
     return first ? first->name : "";
 }
 
@@ -85,7 +89,8 @@ uint64_t Survey::held(int index) {
         std::set<std::pair<int, int>> known;  // slots and tasks
         for (const Hold& hold : holds_) {
             const int task = board_.rank(hold.rank).task;
-            if (known.insert({hold.slot, task}).second) ++(*held_)[{board_.source(board_.slot(hold.slot).source).port, task}];
+            if (known.insert({hold.slot, task}).second)
+                ++(*held_)[{board_.source(board_.slot(hold.slot).source).port, task}];
         }
     }
     const ChannelRecord& channel = board_.channel(index);
@@ -96,7 +101,9 @@ uint64_t Survey::held(int index) {
 bool Survey::full(int index, int source, const char* name) {
     const ChannelRecord& channel = board_.channel(index);
     if (!queue::is_for(board_, channel, source, name) || !queue::alive(board_, channel)) return false;
-    return queue::fills(board_, channel, queue::count_queued(board_, channel, source, [&](int reader) { return is_idle(index, reader); }));
+    return queue::fills(board_, channel, queue::count_queued(board_, channel, source, [&](int reader) {
+                            return is_idle(index, reader);
+                        }));
 }
 
 std::vector<int> Survey::full_channels(const RankRecord& rank, const WaitRecord& wait) {
@@ -108,12 +115,15 @@ std::vector<int> Survey::full_channels(const RankRecord& rank, const WaitRecord&
 }
 
 bool Survey::needed(const SlotRecord& slot) {
-    return queue::needed_by(board_, slot, true, [this](const ChannelRecord& channel, int reader) { return is_idle(board_.index(channel), reader); });
+    return queue::needed_by(board_, slot, true, [this](const ChannelRecord& channel, int reader) {
+        return is_idle(board_.index(channel), reader);
+    });
 }
 
 template <class Visit>
 void Survey::each_hold(int slot, Visit visit) const {
-    auto hold = std::lower_bound(holds_.begin(), holds_.end(), slot, [](const Hold& one, int index) { return one.slot < index; });
+    auto hold = std::lower_bound(holds_.begin(), holds_.end(), slot,
+                                 [](const Hold& one, int index) { return one.slot < index; });
     for (; hold != holds_.end() && hold->slot == slot; ++hold) visit(*hold);
 }
 
@@ -136,7 +146,8 @@ void Survey::add_blockers(int index, int source, std::vector<int>& to) {
         if (is_idle(index, r)) continue;
         bool blocks = in_order(inport) && board_.mark(channel, source, r).next == low;
         if (!in_order(inport))
-            for (const SlotRecord& slot : steps_of(board_, channel, record)) blocks = blocks || !queue::is_done(board_, channel, source, r, slot);
+            for (const SlotRecord& slot : steps_of(board_, channel, record))
+                blocks = blocks || !queue::is_done(board_, channel, source, r, slot);
         if (blocks) to.push_back(board_.task(inport.task).first_rank + r);
     }
 }

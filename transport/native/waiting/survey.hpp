@@ -1,4 +1,5 @@
-// Looks over a locked board as a whole: what waiting ranks wait for, at a cost that grows with the board and not with its square.
+// Looks over a locked board as a whole: what waiting ranks wait for, at a cost that grows with the board and not with
+// its square.
 #pragma once
 
 #include <map>
@@ -73,10 +74,11 @@ private:
     const Board& board_;
     std::vector<Hold> holds_;  // by slot
     std::map<uint32_t, bool> over_;
-    std::optional<std::map<std::pair<int, int>, uint64_t>> held_;  // by out-port and task: steps that its processes have open
+    std::optional<std::map<std::pair<int, int>, uint64_t>>
+        held_;  // by out-port and task: steps that its processes have open
     std::vector<std::optional<std::vector<char>>> opened_;
-    // Of all slots that keep memory from being used: how often each rank is a user; those held by dead processes; and the users of
-    // those that are being written, by their writers, for whom they do not count.
+    // Of all slots that keep memory from being used: how often each rank is a user; those held by dead processes; and
+    // the users of those that are being written, by their writers, for whom they do not count.
     bool has_users_ = false;
     std::vector<int> users_;
     std::vector<int> held_by_dead_;

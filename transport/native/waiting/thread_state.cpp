@@ -53,7 +53,8 @@ bool is_shared(uint64_t address) {
     while (fgets(line, sizeof(line), maps)) {
         uint64_t begin = 0, end = 0;
         char rights[5] = "";
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &begin, &end, rights) != 3 || address < begin || address >= end) continue;
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &begin, &end, rights) != 3 || address < begin || address >= end)
+            continue;
         shared = rights[3] == 's';
         break;
     }
@@ -70,8 +71,7 @@ ThreadState state_in_futex(const SystemCall& call) {
         case FUTEX_LOCK_PI:
         case 13:  // FUTEX_LOCK_PI2
             break;
-        default:
-            return ThreadState::running;
+        default: return ThreadState::running;
     }
     if (call.arguments[3] != 0) return ThreadState::running;  // a time after which it goes on by itself
     return operation & FUTEX_PRIVATE_FLAG ? ThreadState::futex : ThreadState::asleep;
@@ -120,7 +120,9 @@ ThreadState state_of(const std::string& folder, SystemCall* call) {
     return parse(text.bytes, call) ? state_in(*call) : ThreadState::running;
 }
 
-std::string folder_of(int pid, int thread) { return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread); }
+std::string folder_of(int pid, int thread) {
+    return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread);
+}
 
 // A thread that was found asleep: it has not moved since, if it has gone to sleep as often as then.
 struct Asleep {
@@ -192,14 +194,16 @@ bool all_asleep(const std::vector<int>& waiting) {
             const uint64_t slept = switches(pid, thread);
             SystemCall call;
             ThreadState state = state_of(folder_of(pid, thread), &call);
-            if (state == ThreadState::asleep && call.number == SYS_futex && !is_shared(call.arguments[0])) state = ThreadState::futex;
+            if (state == ThreadState::asleep && call.number == SYS_futex && !is_shared(call.arguments[0]))
+                state = ThreadState::futex;
             if (state == ThreadState::ended) continue;
             if (state != ThreadState::futex || slept == UINT64_MAX) return false;
             seen->emplace_back(thread, slept);
         }
         return true;
     };
-    // One that was looked at first may be woken by one that is looked at last: at the second look none has moved since the first.
+    // One that was looked at first may be woken by one that is looked at last: at the second look none has moved since
+    // the first.
     std::vector<std::pair<int, uint64_t>> first, second;
     const bool asleep = look(&first) && look(&second) && first == second;
     errno = before;

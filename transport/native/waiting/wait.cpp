@@ -59,7 +59,8 @@ void Wait::go_on() {
 }
 
 void Wait::note(const char* event) const {
-    trace::note(process_.board, event, process_.context.task, process_.context.rank, process_.board.port(port_).pattern, name_, -1, -1);
+    trace::note(process_.board, event, process_.context.task, process_.context.rank, process_.board.port(port_).pattern,
+                name_, -1, -1);
 }
 
 void Wait::tell(Board::Lock& lock) {
@@ -105,7 +106,8 @@ bool Wait::has_found_nothing(Board::Lock& lock) {
     return stuck;
 }
 
-// Ranks of the task that wait for the same go on without it, too: this one may meet them next, and they would wait for it then.
+// Ranks of the task that wait for the same go on without it, too: this one may meet them next, and they would wait for
+// it then.
 void Wait::share_failed() const {
     const Board& board = process_.board;
     bool any = false;

@@ -14,8 +14,8 @@ struct Pause {
     void grow() { length = length < kLongest / 2 ? 2 * length : kLongest; }
 };
 
-// One sleep until the port's bell rings, with the lock released. Returns 0, or EINTR if the run was stopped or a signal handler of the
-// program raised.
+// One sleep until the port's bell rings, with the lock released. Returns 0, or EINTR if the run was stopped or a signal
+// handler of the program raised.
 int nap(Process& process, int port, Board::Lock& lock, int milliseconds = kNap);
 
 class Wait {
@@ -31,7 +31,8 @@ public:
     // Only that the board says what for, until the next nap or the end of the wait.
     void tell(Board::Lock& lock);
 
-    // True if all who could end it wait for this rank themselves. Then the caller goes on without, now or after a nap, so the run is not stuck.
+    // True if all who could end it wait for this rank themselves. Then the caller goes on without, now or after a nap,
+    // so the run is not stuck.
     bool has_found_nothing(Board::Lock& lock);
 
     // One for memory that programs can see: does no other rank go on, which might let them see less?
@@ -50,8 +51,8 @@ private:
     Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
     WaitRecord* record_ = nullptr;  // where the board has it; none: it is not noted, or there is no room
-    bool found_nothing_ = false;        // see WaitRecord: somebody has said so in one of its naps
-    int pause_;  // ms that its next nap takes at most
+    bool found_nothing_ = false;    // see WaitRecord: somebody has said so in one of its naps
+    int pause_;                     // ms that its next nap takes at most
 };
 
 }  // namespace wilkins
