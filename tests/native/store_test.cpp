@@ -194,7 +194,7 @@ void pieces_of_all_lengths() {
         std::vector<std::thread> threads;
         for (auto& mine : pieces) {
             std::shuffle(mine.begin(), mine.end(), random);
-            threads.emplace_back([&mine, &model, lead, reads = random() % 4 == 0] {
+            threads.emplace_back([&mine, lead, reads = random() % 4 == 0] {
                 int error = 0;
                 StepFile* file = attach_step(lead->token(), true, lead->name(), &error);
                 CHECK(file);

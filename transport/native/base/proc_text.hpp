@@ -23,7 +23,7 @@ struct ProcText {
         bytes[std::max<ssize_t>(length, 0)] = 0;
     }
     bool is_whole() const { return length >= 0 && length < static_cast<ssize_t>(size) - 1; }
-    char bytes[size] = "";
+    char bytes[size] = {};
     ssize_t length = -1;
 };
 
