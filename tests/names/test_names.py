@@ -21,8 +21,10 @@ from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "names"
 TIMEOUT = 60
-WRITE_WAYS = ["write", "pwrite", "append", "fopen", "fdopen", "writev", "mmap", "dup", "exit", "fork", "rename"]
-READ_WAYS = ["read", "pread", "readv", "mmap", "fdopen", "fopen"]
+WRITE_WAYS = [
+    *("write", "openat2", "pwrite", "append", "fopen", "fdopen", "writev", "mmap", "dup", "exit", "fork", "rename"),
+]
+READ_WAYS = ["read", "openat2", "pread", "readv", "mmap", "fdopen", "fopen"]
 
 
 class Pair:

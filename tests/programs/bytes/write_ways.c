@@ -176,6 +176,17 @@ static void pass(int fd, const char *way) {
         REQUIRE(posix_spawn_file_actions_init(&actions) == 0 && posix_spawn_file_actions_adddup2(&actions, fd, 1) == 0);
         REQUIRE(posix_spawnp(&child, "cat", &actions, NULL, copy_source, environ) == 0);
         reap(child);
+    } else if (!strcmp(way, "pidfd_spawn")) {
+#if __GLIBC_PREREQ(2, 39)
+        posix_spawn_file_actions_t actions;
+        int child;
+        siginfo_t how;
+        REQUIRE(posix_spawn_file_actions_init(&actions) == 0 && posix_spawn_file_actions_adddup2(&actions, fd, 1) == 0);
+        REQUIRE(pidfd_spawnp(&child, "cat", &actions, NULL, copy_source, environ) == 0);
+        REQUIRE(waitid(P_PIDFD, (id_t)child, &how, WEXITED) == 0 && how.si_status == 0 && close(child) == 0);
+#else
+        REQUIRE(write(fd, bytes, size) == (ssize_t)size);
+#endif
     } else if (!strcmp(way, "system")) {
         snprintf(text, sizeof(text), "cat source.txt >&%d", fd);
         REQUIRE(system(text) == 0);

@@ -280,6 +280,13 @@ static void write_files(void)
     NUMBER(posix_spawn_file_actions_destroy, &actions);
     NUMBER(posix_spawnp, &child, "true", NULL, NULL, words, environ);
     waitpid(child, NULL, 0);
+#if __GLIBC_PREREQ(2, 39)
+    int process;
+    NUMBER(pidfd_spawn, &process, "/bin/true", NULL, NULL, words, environ);
+    waitid(P_PIDFD, (id_t)process, &(siginfo_t){0}, WEXITED);
+    NUMBER(pidfd_spawnp, &process, "true", NULL, NULL, words, environ);
+    waitid(P_PIDFD, (id_t)process, &(siginfo_t){0}, WEXITED);
+#endif
     NUMBER(system, "true");
     stream = POINTER(popen, "true", "r");
     CALL(pclose, stream);

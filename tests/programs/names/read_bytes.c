@@ -19,13 +19,13 @@ int main(int argc, char **argv) {
         REQUIRE(fread(got, 1, SIZE + 1, file) == SIZE);
         REQUIRE(fclose(file) == 0);
     } else {
-        fd = open(name, O_RDONLY);
+        fd = strcmp(way, "openat2") ? open(name, O_RDONLY) : open_beneath(name, O_RDONLY, 0);
         REQUIRE(fd >= 0);
         REQUIRE(stat(name, &by_name) == 0 && fstat(fd, &by_descriptor) == 0);
         REQUIRE(by_name.st_size == SIZE && by_descriptor.st_size == SIZE);
         REQUIRE(by_name.st_ino == by_descriptor.st_ino && by_name.st_dev == by_descriptor.st_dev);
     }
-    if (!strcmp(way, "read")) {
+    if (!strcmp(way, "read") || !strcmp(way, "openat2")) {
         ssize_t n, all = 0;
         while ((n = read(fd, got + all, 70000)) > 0) all += n;
         REQUIRE(n == 0 && all == SIZE);

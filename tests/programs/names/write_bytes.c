@@ -35,6 +35,10 @@ int main(int argc, char **argv) {
         unsigned char back[100];
         REQUIRE(pread(fd, back, 100, 5000) == 100 && memcmp(back, bytes + 5000, 100) == 0);
         REQUIRE(close(fd) == 0);
+    } else if (!strcmp(way, "openat2")) {
+        int fd = open_beneath(name, create, 0600);
+        write_with_hole(fd, bytes);
+        REQUIRE(close(fd) == 0);
     } else if (!strcmp(way, "pwrite")) { /* out of order, longer first, then cut */
         int fd = creat(name, 0600);
         REQUIRE(fd >= 0);

@@ -10,6 +10,7 @@
 // megabyte, and at the close.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 
 #include "posix/names.hpp"
@@ -251,6 +252,13 @@ private:
 
 // open, of any name; `caller`: whose call it is.
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller);
+
+// openat2, which headers before Linux 5.6 and the GNU C library 2.43 lack.
+constexpr long kOpenat2 = 437;
+struct OpenHow {
+    uint64_t flags, mode, resolve;
+};
+int open_restricted(int dirfd, const char* path, const OpenHow* how, size_t size, const void* caller);
 
 // True of such a name, of whichever process.
 bool names_descriptor(const char* path);

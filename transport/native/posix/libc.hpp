@@ -187,6 +187,10 @@ private:
     X(wait3, pid_t(int*, int, struct rusage*))                                                                         \
     X(wait4, pid_t(pid_t, int*, int, struct rusage*))                                                                  \
     X(waitid, int(idtype_t, id_t, siginfo_t*, int))                                                                    \
+    X(pidfd_spawn,                                                                                                     \
+      int(int*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, char* const*, char* const*)) \
+    X(pidfd_spawnp,                                                                                                    \
+      int(int*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, char* const*, char* const*)) \
     X(syscall, long(long, ...))                                                                                        \
     X(opendir, DIR*(const char*))                                                                                      \
     X(fdopendir, DIR*(int))                                                                                            \

@@ -182,7 +182,11 @@ int step_descriptor(const char* path) {
     return find(fd) ? fd : -1;
 }
 
-int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
+namespace {
+
+// `real` opens a name that is no port's; `links`: the flags that say whether a link to a step is followed.
+template <class Real>
+int open_name(int dirfd, const char* path, int flags, mode_t mode, int links, const void* caller, Real real) {
     const InSet in_set(dirfd, path, use_of(flags), caller);
     if (in_set.failed()) return -1;
     Match match;
@@ -197,7 +201,7 @@ int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* c
     if (matches(whole, &match, caller, purpose_of(flags))) return open_step(match);
     const auto open_file = [&] {
         return open_other(path, [&](int same) {
-            const int fd = libc::openat(dirfd, path, flags, mode);
+            const int fd = real(path);
             if (fd < 0 && match.made) forget_made(whole);
             begin_anew(fd);
             adopt_duplicate(same, fd);
@@ -206,10 +210,35 @@ int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* c
             return fd;
         });
     };
-    return follow_links(opened(dirfd, path, flags, caller), open_file, [&](const Match& step) {
+    return follow_links(opened(dirfd, path, links, caller), open_file, [&](const Match& step) {
         const int fd = open_step(step);
         if (fd >= 0 && Hdf5Opens::now()) find(fd)->settle();
         return fd;
+    });
+}
+
+bool has_parent(const char* path) {
+    for (const char* at = strstr(path, ".."); at; at = strstr(at + 1, ".."))
+        if ((at == path || at[-1] == '/') && (at[2] == '/' || at[2] == '\0')) return true;
+    return false;
+}
+
+}  // namespace
+
+int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
+    return open_name(dirfd, path, flags, mode, flags, caller, [=](const char* name) { return libc::openat(dirfd, name, flags, mode); });
+}
+
+int open_restricted(int dirfd, const char* path, const OpenHow* how, size_t size, const void* caller) {
+    const auto real = [=](const char* name) { return static_cast<int>(libc::syscall(kOpenat2, dirfd, name, how, size, 0L, 0L)); };
+    if (!path || !how || size != sizeof *how) return real(path);
+    const int flags = static_cast<int>(how->flags);
+    const auto mode = static_cast<mode_t>(how->mode);
+    if (!how->resolve) return open_name(dirfd, path, flags, mode, flags, caller, real);
+    // Where the name may lead is restricted: the kernel judges one that leaves its folder, and no link is followed to a step.
+    if (path[0] == '/' || has_parent(path)) return real(path);
+    return open_name(dirfd, path, flags, mode, flags | O_NOFOLLOW, caller, [=](const char* name) {
+        return name == path ? real(path) : libc::openat(dirfd, name, flags, mode);  // a folder of the layer's own has no such limits
     });
 }
 
@@ -243,6 +272,10 @@ WILKINS_INTERPOSE(int, openat, int dirfd, const char* path, int flags, ...) {
 }
 WILKINS_OR(-1)
 WILKINS_ALIAS(openat64, openat);
+
+WILKINS_INTERPOSE(int, openat2, int dirfd, const char* path, const OpenHow* how, size_t size) {
+    return open_restricted(dirfd, path, how, size, WILKINS_CALLER);
+} WILKINS_OR(-1)
 
 // What programs compiled with _FORTIFY_SOURCE call where no mode is given.
 WILKINS_INTERPOSE(int, __open_2, const char* path, int flags) {

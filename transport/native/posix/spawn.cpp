@@ -179,3 +179,23 @@ WILKINS_INTERPOSE(int, posix_spawnp, pid_t* child, const char* name, const posix
                       [=] { return libc::posix_spawnp(child, name, actions, attributes, words, variables); }));
 }
 WILKINS_OR(errno)
+
+// The same, giving a descriptor of the process. C libraries before 2.39 have neither.
+WILKINS_INTERPOSE(int, pidfd_spawn, int* child, const char* path, const posix_spawn_file_actions_t* actions,
+                  const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
+    const libc::KeptErrno kept;
+    return kept(spawn(actions, WILKINS_CALLER, [=] {
+        return libc::pidfd_spawn.get() ? libc::pidfd_spawn(child, path, actions, attributes, words, variables) : ENOSYS;
+    }));
+}
+WILKINS_OR(errno)
+
+WILKINS_INTERPOSE(int, pidfd_spawnp, int* child, const char* name, const posix_spawn_file_actions_t* actions,
+                  const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
+    const libc::KeptErrno kept;
+    return kept(spawn(actions, WILKINS_CALLER, [=] {
+        return libc::pidfd_spawnp.get() ? libc::pidfd_spawnp(child, name, actions, attributes, words, variables)
+                                        : ENOSYS;
+    }));
+}
+WILKINS_OR(errno)

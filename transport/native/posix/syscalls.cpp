@@ -17,19 +17,19 @@ constexpr int kNumbers = 512;  // as in the assembly below; calls above are late
 
 constexpr long kOurs[] = {
 #ifdef SYS_open
-    SYS_open,       SYS_creat,           SYS_stat,        SYS_lstat,    SYS_access,    SYS_unlink, SYS_rename,
-    SYS_dup2,
+    SYS_open,       SYS_creat,     SYS_stat,       SYS_lstat,           SYS_access,    SYS_unlink,
+    SYS_rename,     SYS_dup2,
 #endif
-    SYS_openat,     SYS_close,           SYS_close_range, SYS_dup,      SYS_dup3,      SYS_fcntl,  SYS_fsync,
-    SYS_fdatasync,  SYS_copy_file_range, SYS_sendfile,
+    SYS_openat,     kOpenat2,      SYS_close,      SYS_close_range,     SYS_dup,       SYS_dup3,
+    SYS_fcntl,      SYS_fsync,     SYS_fdatasync,  SYS_copy_file_range, SYS_sendfile,
 #ifdef SYS_newfstatat
     SYS_newfstatat, SYS_fstat,
 #endif
 #ifdef SYS_renameat
     SYS_renameat,
 #endif
-    SYS_statx,      SYS_faccessat,       SYS_faccessat2,  SYS_unlinkat, SYS_renameat2, SYS_execve, SYS_execveat,
-    SYS_wait4,      SYS_waitid,          SYS_exit_group,
+    SYS_statx,      SYS_faccessat, SYS_faccessat2, SYS_unlinkat,        SYS_renameat2, SYS_execve,
+    SYS_execveat,   SYS_wait4,     SYS_waitid,     SYS_exit_group,
 };
 
 constexpr std::array<unsigned char, kNumbers> mark_ours() {
@@ -78,6 +78,9 @@ long call_by_number(long number, long a, long b, long c, long d, long e, long f,
 #endif
         case SYS_openat:
             return open_name(as_int(a), pointer<const char*>(b), as_int(c), static_cast<mode_t>(d), caller);
+        case kOpenat2:
+            return open_restricted(as_int(a), pointer<const char*>(b), pointer<const OpenHow*>(c),
+                                   static_cast<size_t>(d), caller);
         case SYS_close: return close(as_int(a));
         case SYS_close_range: return close_range(static_cast<unsigned>(a), static_cast<unsigned>(b), as_int(c));
         case SYS_dup: return dup(as_int(a));
