@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,13 +20,15 @@ C_WAYS = [
     *("syscall write", "syscall pwrite", "syscall pwritev", "syscall ftruncate", "syscall splice", "io_uring"),
     *("splice", "sendfile", "copy_file_range", "copy_file_range within", "aio_write", "lio_listio", "mmap"),
     *("/dev/fd", "/proc/self/fd"),
-    *("fork", "vfork", "posix_spawn", "system", "popen", "passed", "exec"),
+    *("fork", "vfork", "posix_spawn", "pidfd_spawn", "system", "popen", "passed", "exec"),
     *("closed before its child", "mapped to the end", "unmapped after its close"),
     *("duplicate closed last", "duplicate closed first"),
 ]
 """Of write_ways.c."""
 
 PLACED = ["syscall pwrite", "syscall pwritev", "io_uring"]
+
+SYS_READ, SYS_PWRITE, SYS_CLOSE = (63, 68, 57) if os.uname().machine == "aarch64" else (0, 18, 3)
 
 SHELL_WAYS = {
     "redirected": "cat source.txt > $name",
@@ -302,10 +305,10 @@ data = os.read(ends[0], 1 << 16)
 os.close(f)
 """,
     "aio_read": "data = by_aio(name)",
-    "a system call": """
+    "a system call": f"""
 f, room = os.open(name, os.O_RDONLY), ctypes.create_string_buffer(1 << 16)
 libc.syscall.restype = ctypes.c_long
-n = libc.syscall(ctypes.c_long(0), ctypes.c_long(f), room, ctypes.c_size_t(1 << 16))
+n = libc.syscall(ctypes.c_long({SYS_READ}), ctypes.c_long(f), room, ctypes.c_size_t(1 << 16))
 assert n > 0, (n, f, os.fstat(f), os.lseek(f, 0, 1))
 data = room.raw[:n]
 os.close(f)
@@ -468,11 +471,12 @@ except FileNotFoundError:
 
 def test_bytes_of_which_nobody_knows_whether_they_are_new_end_the_run(tmp_path: Path) -> None:
     """A raw system call writes zeros, too, between bytes that were written by the C library."""
-    producer = """
+    producer = f"""
 f = os.open("a.bin", os.O_WRONLY | os.O_CREAT)
 os.write(f, b"x" * 8192)
 libc = ctypes.CDLL(None)
-assert libc.syscall(ctypes.c_long(18), ctypes.c_long(f), bytes([7, 0, 7]), ctypes.c_long(3), ctypes.c_long(100)) == 3
+number, fd, count, at = map(ctypes.c_long, ({SYS_PWRITE}, f, 3, 100))
+assert libc.syscall(number, fd, bytes([7, 0, 7]), count, at) == 3
 os.close(f)
 """
     code, _, told = run_pair(tmp_path, producer, "open('a.bin').read()", "a.bin")
@@ -481,8 +485,8 @@ os.close(f)
     assert "a call that does not come from the C library" in told
 
 
-UNSEEN = """
-SYS_close, SYS_pwrite = (57, 68) if os.uname().machine == "aarch64" else (3, 18)
+UNSEEN = f"""
+SYS_close, SYS_pwrite = {SYS_CLOSE}, {SYS_PWRITE}
 call = ctypes.CDLL(None).syscall
 call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_long, ctypes.c_long]
 f = os.open("a.bin", os.O_RDWR | os.O_CREAT)
