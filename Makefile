@@ -25,10 +25,13 @@ STEPWISE_HABITS ?= 100000
 # ... and twice so many random states that change right after they are saved.
 CHANGES ?= 2000
 
+# `make portability` runs tests in this Debian suite, and with these arguments of tools/portability.
+SUITE ?= trixie
+
 # `make test-all` runs one of so many parts of all tests: SHARD=2/4 is the second of four.
 SHARD ?= 1/1
 
-.PHONY: help demo install test test-all test-environment foreign-environment lint site native-test bench gpu soak fuzz suites clean
+.PHONY: help demo install test test-all test-environment foreign-environment lint site native-test bench gpu soak fuzz suites portability clean
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
@@ -44,6 +47,7 @@ help:
 	@echo "                  PROGRAMS=$(PROGRAMS) random HDF5 programs and HABITS=$(HABITS) ways to use files, with files and"
 	@echo "                  with memory, and compare"
 	@echo "make suites       run the test suites of h5py, netCDF4 and PyTables under the layer, and in memory (hours)"
+	@echo "make portability  tests in another Debian, installed into build/portability: SUITE=$(SUITE), or SUITE='sid --arch arm64'"
 	@echo "make clean        remove what the above made"
 
 # The package is installed editable: changes to Python files take effect at once; this rule rebuilds the native layer.
@@ -129,6 +133,10 @@ fuzz: $(VENV)/.installed-test
 
 suites: $(VENV)/.installed-test
 	$(BIN)/python -m tests.suites $(SUITES)
+
+# As root, on Debian: see the tool.
+portability:
+	tools/portability $(SUITE)
 
 clean:
 	rm -rf $(VENV) build build-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
