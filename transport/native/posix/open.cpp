@@ -226,19 +226,24 @@ bool has_parent(const char* path) {
 }  // namespace
 
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
-    return open_name(dirfd, path, flags, mode, flags, caller, [=](const char* name) { return libc::openat(dirfd, name, flags, mode); });
+    return open_name(dirfd, path, flags, mode, flags, caller,
+                     [=](const char* name) { return libc::openat(dirfd, name, flags, mode); });
 }
 
 int open_restricted(int dirfd, const char* path, const OpenHow* how, size_t size, const void* caller) {
-    const auto real = [=](const char* name) { return static_cast<int>(libc::syscall(kOpenat2, dirfd, name, how, size, 0L, 0L)); };
+    const auto real = [=](const char* name) {
+        return static_cast<int>(libc::syscall(kOpenat2, dirfd, name, how, size, 0L, 0L));
+    };
     if (!path || !how || size != sizeof *how) return real(path);
     const int flags = static_cast<int>(how->flags);
     const auto mode = static_cast<mode_t>(how->mode);
     if (!how->resolve) return open_name(dirfd, path, flags, mode, flags, caller, real);
-    // Where the name may lead is restricted: the kernel judges one that leaves its folder, and no link is followed to a step.
+    // Where the name may lead is restricted: the kernel judges one that leaves its folder, and no link is followed to a
+    // step.
     if (path[0] == '/' || has_parent(path)) return real(path);
     return open_name(dirfd, path, flags, mode, flags | O_NOFOLLOW, caller, [=](const char* name) {
-        return name == path ? real(path) : libc::openat(dirfd, name, flags, mode);  // a folder of the layer's own has no such limits
+        return name == path ? real(path)
+                            : libc::openat(dirfd, name, flags, mode);  // a folder of the layer's own has no such limits
     });
 }
 
@@ -275,7 +280,8 @@ WILKINS_ALIAS(openat64, openat);
 
 WILKINS_INTERPOSE(int, openat2, int dirfd, const char* path, const OpenHow* how, size_t size) {
     return open_restricted(dirfd, path, how, size, WILKINS_CALLER);
-} WILKINS_OR(-1)
+}
+WILKINS_OR(-1)
 
 // What programs compiled with _FORTIFY_SOURCE call where no mode is given.
 WILKINS_INTERPOSE(int, __open_2, const char* path, int flags) {
