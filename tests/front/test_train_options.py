@@ -158,7 +158,15 @@ def test_code_that_is_not_there(case: Case, monkeypatch: pytest.MonkeyPatch, opt
     assert words in found
 
 
-@pytest.mark.parametrize("model", ["network.py:network", "network.py:Layer", "all.py:any", "torch.nn:Linear"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "network.py:network",
+        "network.py:Layer",
+        "all.py:any",
+        pytest.param("torch.nn:Linear", marks=pytest.mark.needs("python:torch")),
+    ],
+)
 def test_code_that_may_be_there(case: Case, monkeypatch: pytest.MonkeyPatch, model: str) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     case.program("network.py", NET)

@@ -23,6 +23,7 @@ NEEDS = {
     "guides/static-programs.md": ("cc",),
     "guides/mpi.md": ("mpiexec", "python:mpi4py"),
     "guides/continual.md": ("python:torch",),
+    "guides/pytorch.md": ("python:torch",),
     "guides/submit.md": ("python:psij",),
 }
 """What a page takes that not every machine has, as the mark ``needs`` names it."""
@@ -132,6 +133,7 @@ def test_tests_that_a_page_names_are_there() -> None:
             assert f"def {name}(" in text or f"class {name}:" in text, (name, files)
 
 
+@pytest.mark.needs("python:torch")
 @pytest.mark.timeout(200)
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     """Links, anchors, the reference of the Python interface; and a page loads nothing from elsewhere."""
