@@ -12,6 +12,7 @@ from pathlib import Path
 
 from conftest import SYSTEM_PYTHON
 from fidelity.rig import HERE, PAIRS, Case, Program, compiled, marked_cases, must_compile, python_cases
+from programs.build import serial_c
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,10 @@ def c_sources(*, later: bool) -> tuple[Path, ...]:
     return tuple(path for path in sorted((PAIRS / "c").glob("*.c")) if later or path.stem != "later")
 
 
-def of_debian(name: str, title: str, *flags: str) -> Library:
+def of_debian(name: str, title: str, *, static: bool) -> Library:
     """C programs on Debian's HDF5, shared or inside."""
     sources = c_sources(later=False)
-    return Library(name, title, ("h5cc",), sources, partial(compiled, ("h5cc", *flags), sources))
+    return Library(name, title, ("h5cc",), sources, partial(compiled, serial_c(static=static), sources))
 
 
 STREAMS = ("stdin", "stdout", "stderr")
@@ -117,8 +118,8 @@ def compiler_of_wheel(package: str) -> tuple[str, ...]:
 LIBRARIES = [
     in_python("h5py", "h5py, HDF5 2.0", "h5py", sys.executable, "python:h5py"),
     in_python("h5py-1.10", "h5py, HDF5 1.10", "h5py", SYSTEM_PYTHON, "system-python:h5py"),
-    of_debian("c", "C, HDF5 1.10", "-shlib"),
-    of_debian("c-static", "C, HDF5 1.10 inside"),
+    of_debian("c", "C, HDF5 1.10", static=False),
+    of_debian("c-static", "C, HDF5 1.10 inside", static=True),
     hidden_in_an_object(),
     of_wheel("c-1.14", "C, HDF5 1.14", "tables"),
     of_wheel("c-2.0", "C, HDF5 2.0", "h5py"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fidelity import rig
 from fidelity.libraries import LIBRARIES, Library, compiler_of_wheel
-from programs.build import split_libraries
+from programs.build import serial_c, split_libraries
 
 from support.running import WILKINS
 
@@ -42,8 +42,8 @@ DIES = {("h5py-1.10", "tables"), ("netcdf4", "tables"), ("tables", "netCDF4")}
 """Writers and readers that are not paired: the reader dies of some of the files, on disk as well."""
 
 COMPILERS: dict[str, Callable[[], tuple[str, ...]]] = {
-    "1.10": lambda: ("h5cc", "-shlib"),
-    "1.10 inside": lambda: ("h5cc",),
+    "1.10": lambda: serial_c(static=False),
+    "1.10 inside": lambda: serial_c(static=True),
     "1.14": lambda: compiler_of_wheel("tables"),
     "2.0": lambda: compiler_of_wheel("h5py"),
 }

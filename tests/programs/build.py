@@ -74,15 +74,19 @@ def split_libraries(compiler: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return [word for word in compiler if word not in libraries], libraries
 
 
+AS_OF_1_10 = "-DH5_USE_110_API"
+"""What HDF5 1.10 has, too, is called as there."""
+
+
 def parallel_c(mpi: str, *, static: bool) -> tuple[str, ...]:
     """Debian's compiler command for C with parallel HDF5; `mpi` is ``mpich`` or ``openmpi``."""
-    return (f"h5pcc.{mpi}",) if static else (f"h5pcc.{mpi}", "-shlib")
+    return (f"h5pcc.{mpi}", AS_OF_1_10, "-noshlib" if static else "-shlib")
 
 
 def newer_parallel_c(mpi: str) -> tuple[str, ...]:
-    """The compiler command for C with parallel HDF5 1.14 inside; what 1.10 has, too, is called as there."""
+    """The compiler command for C with parallel HDF5 1.14 inside."""
     rest = ("-lsz", "-lz", "-lcurl", "-lcrypto", "-lm", "-ldl")  # what HDF5 was built with
-    own = (f"-I{NEWER / mpi / 'include'}", "-DH5_USE_110_API", f"-L{NEWER / mpi}", "-l:libhdf5.a")
+    own = (f"-I{NEWER / mpi / 'include'}", AS_OF_1_10, f"-L{NEWER / mpi}", "-l:libhdf5.a")
     return (f"mpicc.{mpi}", *own, *rest)
 
 
@@ -93,7 +97,7 @@ def parallel_fortran(mpi: str, *, static: bool) -> tuple[str, ...]:
 
 def serial_c(*, static: bool) -> tuple[str, ...]:
     """Debian's compiler command for C with serial HDF5."""
-    return ("h5cc",) if static else ("h5cc", "-shlib")
+    return ("h5cc", AS_OF_1_10, "-noshlib" if static else "-shlib")
 
 
 def pypi_mpi_c() -> tuple[str, ...]:

@@ -151,6 +151,8 @@ for k in range(200):
         file.write(b"x" * 200000)
 """
     reads = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on, a fork beside threads warns
 def child(k):
     with open(f"plt{k}.dat", "rb") as file:
         os._exit(len(file.read()) != 200000)
