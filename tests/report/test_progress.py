@@ -157,7 +157,7 @@ def test_a_terminal_that_cannot_move_its_cursor(folder: Path) -> None:
 SOON = """\
 import sys
 import wilkins.launch.watch.progress as progress
-progress._TELL_EVERY = 1.5
+progress._REPORT_EVERY = 1.5
 from wilkins.cli import main
 sys.exit(main(sys.argv[1:]))
 """
