@@ -22,8 +22,11 @@ PROGRAMS ?= 20000
 HABITS ?= 2000
 STEPWISE_HABITS ?= 100000
 
-# ... and twice so many random states that change right after they are saved.
+# ... twice so many random states that change right after they are saved.
 CHANGES ?= 2000
+
+# ... and so many random words to the server of files between hosts.
+HELLOS ?= 1000000
 
 # `make portability` runs tests in this Debian suite, and with these arguments of tools/portability.
 SUITE ?= trixie
@@ -130,6 +133,8 @@ fuzz: $(VENV)/.installed-test
 	WILKINS_FUZZ_HABITS=$(HABITS) $(BIN)/python -m pytest tests/habits/test_random_habits.py
 	WILKINS_FUZZ_CHANGES=$(CHANGES) $(BIN)/python -m pytest tests/checkpoint/test_changes.py -k random
 	WILKINS_FUZZ_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest tests/fidelity/test_random_programs.py
+	PYTHON=$(abspath $(BIN)/python) tools/native-test address,undefined
+	WILKINS_FUZZ_HELLOS=$(HELLOS) build-address-undefined/far_test
 
 suites: $(VENV)/.installed-test
 	$(BIN)/python -m tests.suites $(SUITES)
