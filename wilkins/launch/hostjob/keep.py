@@ -278,7 +278,7 @@ def _keep(link: meeting.Link, ranks: Ranks) -> int:
 
     def make(setup: dict[str, Any]) -> Keeper:
         ranks.close_listener()
-        keeper = JobKeeper(link.control, setup, ranks)
+        keeper = JobKeeper(link.control, {**setup, "key": link.key}, ranks)
         with (keeper.run / "hosts" / f"{keeper.name}.log").open("ab") as log:
             os.dup2(log.fileno(), sys.stderr.fileno())
         return keeper

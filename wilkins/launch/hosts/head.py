@@ -103,7 +103,7 @@ class Head:
         self._noted: dict[str, dict[str, int]] | None = None
         """Clocks."""
         self._selector = selectors.DefaultSelector()
-        key = secrets.token_hex(16)
+        self._key = secrets.token_hex(16)
         for part in found:
             self.hosts.append(self.start(part))
         for host in self.hosts:
@@ -112,7 +112,6 @@ class Head:
                 host,
                 run=str(records.path),
                 host=host.part.host,
-                key=key,
                 go_back=options.go_back,
                 folder=str(Path.cwd()),
                 environment=_passed_on(),
@@ -120,8 +119,8 @@ class Head:
             )
 
     def more(self, _part: HostPart) -> dict[str, Any]:
-        """Further values in the first message to a keeper."""
-        return {}
+        """Further values in the first message to a keeper: here the run's key, since it goes by ssh or `srun`."""
+        return {"key": self._key}
 
     def start(self, part: HostPart) -> Host:
         """Have a keeper on a host.
