@@ -26,7 +26,7 @@ using namespace wilkins;
 
 namespace {
 
-constexpr int kPatience = 20'000;  // ms
+constexpr int kPatience = 60'000;  // ms
 constexpr size_t kMostTaken = 1 << 16;
 constexpr uint64_t kSize = 100'000;
 
