@@ -38,7 +38,7 @@ SHARD ?= 1/1
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
-	@echo "make test         install what the tests need and show every promise once: about 10 minutes on 2 cores"
+	@echo "make test         install what the tests need and show every promise once: about 15 minutes on 2 cores"
 	@echo "make test-all     all tests, of every case; SHARD=2/4 runs the second of four parts, 30 minutes each at most"
 	@echo "make lint         ruff, clang-format and mypy"
 	@echo "make site         build the documentation into build/site"

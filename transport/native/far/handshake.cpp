@@ -1,3 +1,5 @@
+// The side of those who connect, in the handshake by which processes on different hosts show that they know the run's
+// key.
 #include "far/handshake.hpp"
 
 #include <fcntl.h>
