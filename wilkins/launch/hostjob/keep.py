@@ -15,9 +15,9 @@ from wilkins.errors import WilkinsError
 from wilkins.launch.hostjob import meeting
 from wilkins.launch.hostjob.ranks import Ranks
 from wilkins.launch.hosts.control import Control
-from wilkins.launch.hosts.handshake import Handshake, Refused
 from wilkins.launch.hosts.keeper import Keeper, serve
 from wilkins.launch.hosts.span import Spanning
+from wilkins.launch.hosts.startup import Refused, Startup
 from wilkins.launch.job.programs import Worlds, label
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
@@ -247,7 +247,7 @@ class JobKeeper(Keeper):
                 self._spanning.end_placeholder(task, code)
 
 
-class _Handshake(Handshake):
+class _Startup(Startup):
     """The messages before the host's part begins. Ranks connect meanwhile, and are reported to the head."""
 
     patience = meeting.PATIENCE
@@ -283,7 +283,7 @@ def _keep(link: meeting.Link, ranks: Ranks) -> int:
             os.dup2(log.fileno(), sys.stderr.fileno())
         return keeper
 
-    serve(link.control, _Handshake(link.control, ranks), make)
+    serve(link.control, _Startup(link.control, ranks), make)
     return _verdict(link.control)
 
 

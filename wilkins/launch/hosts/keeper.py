@@ -19,10 +19,10 @@ from wilkins.launch.alone import Start, end_of
 from wilkins.launch.begin import brief, make_folders
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
 from wilkins.launch.hosts.dependencies import HostDependencies
-from wilkins.launch.hosts.handshake import Handshake, Refused
 from wilkins.launch.hosts.hostpolls import HostPolls
 from wilkins.launch.hosts.relays import Relays
 from wilkins.launch.hosts.span import Spanning
+from wilkins.launch.hosts.startup import Refused, Startup
 from wilkins.launch.hosts.status import HostResult, HostStatus
 from wilkins.launch.options import going_back
 from wilkins.launch.programs.guard import Guard, end_members
@@ -374,7 +374,7 @@ def _seen(path: Path) -> str:
         time.sleep(0.1)
 
 
-def serve(control: Control, handshake: Handshake, make: Callable[[dict[str, Any]], Keeper]) -> int:
+def serve(control: Control, startup: Startup, make: Callable[[dict[str, Any]], Keeper]) -> int:
     """Do this host's part of a run; the exit code.
 
     Args:
@@ -386,12 +386,12 @@ def serve(control: Control, handshake: Handshake, make: Callable[[dict[str, Any]
         OSError: it has left.
     """
     try:
-        setup = handshake.wait("run")
+        setup = startup.wait("run")
         os.environ.update(setup["environment"])
         os.chdir(setup["folder"])
         keeper = make(setup)
         control.send(ready=keeper.addresses())
-        keeper.keep(handshake.wait("addresses")["addresses"], handshake.rest)
+        keeper.keep(startup.wait("addresses")["addresses"], startup.rest)
     except Refused:
         raise
     except WilkinsError as error:
@@ -406,7 +406,7 @@ def main() -> int:
     control = Control(sys.stdin.fileno(), os.dup(sys.stdout.fileno()), waits=True)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        return serve(control, Handshake(control), partial(Keeper, control))
+        return serve(control, Startup(control), partial(Keeper, control))
     except (BrokenPipeError, TimeoutError, EOFError):
         return 1
 

@@ -1,4 +1,4 @@
-"""The handshake of a keeper with the head before its host's part begins: the keeper waits, and sends heartbeats."""
+"""How a keeper starts with the head before its host's part begins: the keeper waits, and sends heartbeats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Refused(WilkinsError):
         self.code = code
 
 
-class Handshake:
+class Startup:
     """Waits for the messages of the head until then."""
 
     patience = PATIENCE
