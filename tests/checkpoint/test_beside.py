@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ import pytest
 from support.running import must_run, started_tree, wait_for, write_program
 from wilkins.tasks import checkpoint
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Unsupported
+from wilkins.tasks.checkpoint.command import verified
 from wilkins.tasks.checkpoint.storage import versions
-from wilkins.tasks.checkpoint.storage.locks import reading
+from wilkins.tasks.checkpoint.storage.locks import reading, unless_read
 
 from .conftest import Opener
 
@@ -78,6 +81,29 @@ print("all right")
         wait_for(lambda: (folder / "latest").exists(), 60, "a version")
         assert must_run(tmp_path, sys.executable, reader, folder, timeout=120) == "all right\n"
     assert len(versions.versions(folder)) <= 2
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_reader_waits_while_a_version_is_about_to_be_removed(opened: Opener, removed: bool) -> None:
+    """Between the pruner's lock and its rename, the version is neither damaged nor gone."""
+    checkpointer = opened(keep=2)
+    for step in (1, 2):
+        checkpointer.save(step, {"x": np.ones(3)})
+        checkpointer.wait()
+    newest = versions.versions(checkpointer.folder)[-1]
+    with ThreadPoolExecutor() as threads:
+        with unless_read(newest.path / versions.MANIFEST) as free:
+            assert free
+            text = threads.submit(verified, checkpointer.folder)
+            found = threads.submit(checkpoint.restore, checkpointer.folder)
+            time.sleep(0.3)
+            if removed:
+                versions.hide(newest)
+        assert text.result(30)[1], text.result()[0]
+        restored = found.result(30)
+    assert restored is not None
+    assert restored.step == (1 if removed else 2)
+    assert not restored.skipped
 
 
 def test_a_copy_of_the_folder_does_not_give_up_its_lock(tmp_path: Path) -> None:

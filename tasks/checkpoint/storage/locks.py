@@ -9,6 +9,7 @@ import logging
 import os
 import stat
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,8 @@ from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 _LOCKED: dict[Path, IO[str]] = {}
+_RENAMED_WITHIN, _LOOK_EVERY = 20.0, 0.001
+"""Seconds: how long a reader waits for who is about to remove a version, which is one rename; between two looks."""
 
 
 class Lock:
@@ -99,7 +102,7 @@ def reading(manifest: Path) -> Iterator[None]:
     """Keep a version from being pruned, by any process, while the block lasts.
 
     Raises:
-        Damaged: it is being removed.
+        Damaged: it has been removed.
     """
     with _opened(manifest) as descriptor:
         if descriptor >= 0 and not _shared(descriptor, manifest):
@@ -122,11 +125,17 @@ def unless_read(manifest: Path) -> Iterator[bool]:
 
 def _shared(descriptor: int, manifest: Path) -> bool:
     """Lock it with other readers; returns whether it is there still. Some file systems have no such locks."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(descriptor), manifest.stat())
-    except OSError as error:
-        return error.errno not in (errno.EWOULDBLOCK, errno.ENOENT)
+    given_up = time.monotonic() + _RENAMED_WITHIN
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return os.path.samestat(os.fstat(descriptor), manifest.stat())
+        except OSError as error:
+            if error.errno != errno.EWOULDBLOCK:
+                return error.errno != errno.ENOENT
+            if time.monotonic() > given_up:
+                return False
+        time.sleep(_LOOK_EVERY)
 
 
 @contextlib.contextmanager
