@@ -38,6 +38,7 @@ def ways(folder: Path, state: dict[str, Any]) -> dict[str, Callable[[], object]]
         "wilkins, new": lambda: restore(folder / "wilkins"),
         "wilkins, in place": lambda: restore(folder / "wilkins", target),
         "torch.load": lambda: torch.load(folder / "state.pt", weights_only=True),
+        "torch.load, in place": lambda: copied(torch.load(folder / "state.pt", weights_only=True), target),
     }
     if importlib.util.find_spec("safetensors") is not None:
         from safetensors.torch import load_file, save_file
@@ -48,6 +49,12 @@ def ways(folder: Path, state: dict[str, Any]) -> dict[str, Callable[[], object]]
             name: one.clone() for name, one in load_file(folder / "state.safetensors").items()
         }
     return found
+
+
+def copied(state: dict[str, Any], target: dict[str, Any]) -> None:
+    """Fill a state as `load_state_dict` does."""
+    for name, one in state.items():
+        target[name].copy_(one)
 
 
 def forget(folder: Path) -> None:

@@ -75,6 +75,11 @@ def array(**new: Any) -> Damage:
     return index(lambda values: values["arrays"][0].update(new))
 
 
+def second(**new: Any) -> Damage:
+    """Of two arrays that are alike but for name and place."""
+    return index(lambda values: values["arrays"][1].update(new))
+
+
 def tree(new: Any) -> Damage:
     return index(lambda values: values.update(tree=new))
 
@@ -193,6 +198,21 @@ CASES: dict[str, tuple[Damage, str]] = {
         array(parts=[[0, 0, 0, 4000], [0, 0, 0, 4000]]),
         "arrays[0].parts do not hold each byte of it once",
     ),
+    "another array without a name": (second(key=3), "arrays[1].key is 3, and must be a string"),
+    "another array of whole numbers that are not": (second(shape=[1000.0]), "arrays[1].shape[0] is 1000.0"),
+    "another array with a gradient of 0": (second(grad=0), "arrays[1].grad is 0, and must be true or false"),
+    "another array with what nobody knows": (second(color="red"), "arrays[1] has 'color', which this Wilkins does not"),
+    "another array in no stream": (second(parts=[[1, 0, 0, 8000]]), "arrays[1].parts lead to bytes that are not there"),
+    "another array behind its stream": (second(parts=[[0, 9000, 0, 8000]]), "arrays[1].parts lead to bytes that"),
+    "another array before its stream": (second(parts=[[0, -1, 0, 8000]]), "arrays[1].parts[0][1] is -1"),
+    "another array at true": (second(parts=[[0, True, 0, 8000]]), "arrays[1].parts[0][1] is True"),
+    "another array in a place of three numbers": (second(parts=[[0, 0, 0]]), "arrays[1].parts lead to bytes that"),
+    "another array in no list of places": (
+        second(parts=[0, 0, 0, 8000]),
+        "arrays[1].parts[0] is 0, and must be",
+    ),
+    "another array without its first bytes": (second(parts=[[0, 0, 8, 8000]]), "arrays[1].parts do not hold each byte"),
+    "another array of fewer bytes": (second(parts=[[0, 0, 0, 7992]]), "arrays[1].shape has 1000 elements of <f8, and"),
 }
 
 
@@ -202,7 +222,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     base = tmp_path_factory.mktemp("strange")
     with Checkpointer(base / "whole", keep=2, block=4096) as checkpointer:
         for step in (1, 2):
-            checkpointer.save(step, {"x": np.full(1000, float(step))})
+            checkpointer.save(step, {"x": np.full(1000, float(step)), "y": np.full(1000, float(step))})
     folders = []
     for number, (damage, _) in enumerate(CASES.values()):
         folders.append(base / str(number))

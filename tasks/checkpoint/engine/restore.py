@@ -260,12 +260,13 @@ class _Loader:
         self._later: list[Callable[[], None]] = []
         """What is to be done then."""
         self._alike: dict[str, bool] = {}
+        self._given: dict[str, Spec] = {}
 
     def misfit(self, allowed: tuple[str, ...]) -> str:
         """Why the state cannot be filled: arrays of other kinds, or in it or in the version only; empty if it can."""
         for key, target in self._targets.items():
             if self._wanted(key) and (entry := self._found(key)) is not None:
-                _compare(key, entry.spec, target)
+                _compare(key, entry.spec, self._spec_of(key, target))
         entries, paths = self._index.entries, self._index.paths
         absent = [key for key in self._targets if self._wanted(key) and self._found(key) is None]
         placed = {paths[key] for key in self._targets if key in paths}
@@ -365,9 +366,15 @@ class _Loader:
         array = finished(spec, array)
         return Shard(array, spec.whole, spec.offsets) if spec.placement == "shard" else array
 
+    def _spec_of(self, key: str, target: Any) -> Spec:
+        """What the program has under a path."""
+        if key not in self._given:
+            self._given[key] = source_of(key, target, replica=False).spec
+        return self._given[key]
+
     def _fill(self, key: str, entry: Entry, target: Any) -> None:
         """Write what was saved to an array that the program has."""
-        spec, given = entry.spec, source_of(key, target, replica=False).spec
+        spec, given = entry.spec, self._spec_of(key, target)
         array = _array_of(target)
         direct = array if is_tensor(array) and array.device.type == "cpu" and _is_plain(array) else None
         if direct is None and isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable:
@@ -396,9 +403,8 @@ def check_boxes(contents: Contents, key: str, spec: Spec) -> None:
         raise CheckpointError(f"{key}: the ranks saved {saved} elements of an array of shape {spec.whole}, not all")
 
 
-def _compare(key: str, spec: Spec, target: Any) -> None:
+def _compare(key: str, spec: Spec, given: Spec) -> None:
     """Raise if what was saved cannot be written to an array that the program has."""
-    given = source_of(key, target, replica=False).spec
     if (given.library, given.dtype) != (spec.library, spec.dtype):
         raise CheckpointError(
             f"{key} was saved as {spec.library} {spec.dtype}, and is to be restored to {given.library} "

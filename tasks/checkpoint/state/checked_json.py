@@ -127,6 +127,13 @@ def file_name(value: Any, where: str) -> str:
     return value
 
 
+def listed(value: Any, where: str) -> list[Any]:
+    """A list, whose items are checked by who takes it."""
+    if type(value) is not list:
+        raise wrong(where, value, "a list")
+    return value
+
+
 def items(of: Check, *, least: int = 0) -> Check:
     """A list of at least `least` items, as a tuple."""
 

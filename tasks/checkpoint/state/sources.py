@@ -65,6 +65,13 @@ class Spec:
     order: tuple[int, ...] = ()
     """The axes as they lie in memory, the one with the longest steps first; empty: in their own order."""
 
+    def named(self, key: str) -> Spec:
+        """Another array of the same form; `dataclasses.replace` takes five times as long."""
+        return Spec(
+            key, self.library, self.dtype, self.shape, self.placement, self.whole, self.offsets, self.grad,
+            self.parameter, self.order,
+        )  # fmt: skip
+
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""

@@ -105,11 +105,19 @@ def check_tree(tree: Any, arrays: int) -> None:
     Raises:
         Wrong: it is none.
     """
-    _check(tree, "tree", checked_json.whole(0, arrays - 1), 0)
+    _check(tree, "tree", arrays, 0)
 
 
-def _check(tree: Any, where: str, array: checked_json.Check, depth: int) -> None:
-    if tree is None or isinstance(tree, (bool, int, float, str)):
+def _is_leaf(tree: Any, arrays: int) -> bool:
+    """Whether it is a value that stands for itself, or one of so many arrays, as most are."""
+    if type(tree) is not dict:
+        return tree is None or isinstance(tree, (bool, int, float, str))
+    number = tree.get("array")
+    return len(tree) == 1 and type(number) is int and 0 <= number < arrays
+
+
+def _check(tree: Any, where: str, arrays: int, depth: int) -> None:
+    if _is_leaf(tree, arrays):
         return
     if depth > DEPTH:
         raise checked_json.Wrong(f"{where[:80]}... is nested more than {DEPTH} deep")
@@ -120,17 +128,19 @@ def _check(tree: Any, where: str, array: checked_json.Check, depth: int) -> None
         raise checked_json.wrong(where, tree, "an object of one key, the kind of the value")
     where = f"{where}.{kind[:40]}"
     if kind == "array":
-        array(value, where)
+        checked_json.whole(0, arrays - 1)(value, where)
     elif kind in _DICTS.values():
-        for number, pair in enumerate(_listed(value, where)):
+        for number, pair in enumerate(checked_json.listed(value, where)):
+            if type(pair) is list and len(pair) == 2 and type(pair[0]) is str and _is_leaf(pair[1], arrays):
+                continue  # tens of thousands of them: where it is matters for the others only
             name, one = _listed(pair, f"{where}[{number}]", 2)
             _check_key(name, f"{where}[{number}][0]", depth)
-            _check(one, f"{where}[{number}][1]", array, depth + 1)
+            _check(one, f"{where}[{number}][1]", arrays, depth + 1)
         if kind == "ordered":
-            _check(tree.get("metadata"), f"{where}.metadata", array, depth + 1)
+            _check(tree.get("metadata"), f"{where}.metadata", arrays, depth + 1)
     elif kind in ("list", "tuple"):
-        for number, one in enumerate(_listed(value, where)):
-            _check(one, f"{where}[{number}]", array, depth + 1)
+        for number, one in enumerate(checked_json.listed(value, where)):
+            _check(one, f"{where}[{number}]", arrays, depth + 1)
     elif kind in _PLAIN:
         _PLAIN[kind](value, where)
     else:
@@ -142,13 +152,13 @@ def _check_key(name: Any, where: str, depth: int) -> None:
         return
     if depth > DEPTH or not isinstance(name, dict) or list(name) != ["tuple"]:
         raise checked_json.wrong(where, name, "a key: a string, a number, or a tuple of them")
-    for number, one in enumerate(_listed(name["tuple"], where)):
+    for number, one in enumerate(checked_json.listed(name["tuple"], where)):
         _check_key(one, f"{where}[{number}]", depth + 1)
 
 
-def _listed(value: Any, where: str, length: int | None = None) -> list[Any]:
-    if type(value) is not list or length not in (None, len(value)):
-        raise checked_json.wrong(where, value, "a list" if length is None else f"a list of {length}")
+def _listed(value: Any, where: str, length: int) -> list[Any]:
+    if type(value) is not list or length != len(value):
+        raise checked_json.wrong(where, value, f"a list of {length}")
     return value
 
 
@@ -286,7 +296,10 @@ def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     kind, value = next(iter(tree.items())) if isinstance(tree, dict) else ("", ())
     if kind in _DICTS.values():
         for name, one in value:
-            yield from leaves(one, join(key, _decode_key(name)))
+            if isinstance(one, dict) and "array" not in one:
+                yield from leaves(one, join(key, _decode_key(name)))
+            else:
+                yield join(key, _decode_key(name)), one
     elif kind in ("list", "tuple"):
         for i, one in enumerate(value):
             yield from leaves(one, join(key, i))

@@ -14,9 +14,8 @@ except ModuleNotFoundError:  # a machine that there is no ISA-L for
 __all__ = ["crc32", "crc32_of"]
 
 
-def crc32_of(pieces: list[Any]) -> int:
-    """The CRC-32 of pieces of memory, one after the other."""
-    value = 0
+def crc32_of(pieces: list[Any], value: int = 0) -> int:
+    """The CRC-32 of pieces of memory, one after the other, behind bytes that have that `value`."""
     for piece in pieces:
         value = crc32(piece, value)
     return value

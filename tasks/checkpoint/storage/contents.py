@@ -31,31 +31,36 @@ READERS = 4
 """Threads that read blocks: storage answers several at once, and cores compare them with their digests."""
 _AT_ONCE_FROM = 1 << 20
 """Bytes of a block that threads are worth."""
+_CACHED = 1 << 19
+"""Bytes that are read at once: a core compares them with their digest while its cache has them."""
 _DIRECT, _GAP = 100, 4096
 """The most pieces of a block that one read fills, and the most bytes between two of them."""
 _WIDEST = 16
 """Bytes of an element of torch's, at most."""
+_FORM: dict[str, checked_json.Check] = {
+    "library": checked_json.one_of("torch", "numpy"),
+    "dtype": checked_json.text,
+    "shape": _SHAPE,
+    "placement": checked_json.one_of("local", "replica", "shard"),
+    "whole": _SHAPE,
+    "offsets": _SHAPE,
+    "grad": checked_json.truth,
+    "parameter": checked_json.truth,
+    "order": _SHAPE,
+}
+"""What is said of an array beside its name and where its bytes are: of thousands, most have one of a few forms."""
+_ARRAY = checked_json.record(
+    {
+        "key": checked_json.text,
+        **_FORM,
+        "parts": checked_json.items(checked_json.items(checked_json.whole())),
+    },
+    optional=("order",),
+)
 _INDEX = checked_json.record(
     {
         "tree": lambda value, _: value,  # `check_tree` looks at it
-        "arrays": checked_json.items(
-            checked_json.record(
-                {
-                    "key": checked_json.text,
-                    "library": checked_json.one_of("torch", "numpy"),
-                    "dtype": checked_json.text,
-                    "shape": _SHAPE,
-                    "placement": checked_json.one_of("local", "replica", "shard"),
-                    "whole": _SHAPE,
-                    "offsets": _SHAPE,
-                    "grad": checked_json.truth,
-                    "parameter": checked_json.truth,
-                    "order": _SHAPE,
-                    "parts": checked_json.items(checked_json.items(checked_json.whole())),
-                },
-                optional=("order",),
-            )
-        ),
+        "arrays": checked_json.listed,  # and `_entries` at these
     }
 )
 
@@ -71,7 +76,7 @@ class Entry:
     @property
     def stored(self) -> int:
         """Bytes that were written of it."""
-        return sum(part[3] for part in self.parts)
+        return self.parts[0][3] if len(self.parts) == 1 else sum(part[3] for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +115,38 @@ def _laid_out(pieces: list[_Piece], size: int) -> list[Any]:
     return found
 
 
+def _parts(views: list[Any]) -> Iterator[list[Any]]:
+    """Memory that a block is read to, in order, by as much as a core's cache holds."""
+    part: list[Any] = []
+    size = 0
+    for view in map(memoryview, views):
+        while len(view):
+            part.append(view[: _CACHED - size])
+            size, view = size + len(part[-1]), view[len(part[-1]) :]
+            if size == _CACHED:
+                yield part
+                part, size = [], 0
+    if part:
+        yield part
+
+
 class _Held(threading.local):
     """The block that a thread has read last, of which more may be wanted."""
 
     def __init__(self) -> None:
-        self.buffer = bytearray()
+        self._buffer = bytearray()
         self.held: tuple[int, int] | None = None
+
+    def memory(self, size: int) -> memoryview:
+        """Memory that a block, or what is only looked at, is read to; what it held is gone."""
+        self.held = None
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        return memoryview(self._buffer)[:size]
+
+    def block(self) -> memoryview:
+        """The bytes of the block that it holds."""
+        return memoryview(self._buffer)
 
 
 class Contents:
@@ -186,7 +217,9 @@ class Contents:
         wanted: dict[tuple[int, int], list[_Piece]] = {}
         for rank in range(self.ranks) if ranks is None else ranks:
             stream = self.manifest.streams[rank]
-            total += len(self._index_bytes(stream)) + stream.bytes
+            if rank not in self._indices:
+                self._index_bytes(stream)
+            total += stream.index_bytes + stream.bytes
             self._open(stream.file)
             blocks = [(rank, block) for block in range(len(stream.crc32))]
             wanted |= {where: [] for where in blocks if where not in self._whole}
@@ -205,9 +238,10 @@ class Contents:
         for entry, data in arrays:
             if len(data) != entry.stored:
                 raise Damaged(f"{self.path}: {entry.spec.key} has {len(data)} bytes, and {entry.stored} were written")
+            memory = data.data
             for rank, offset, start, length in entry.parts:
                 for block, within, size in self._cuts(offset, length):
-                    wanted.setdefault((rank, block), []).append(_Piece(within, data[start : start + size].data))
+                    wanted.setdefault((rank, block), []).append(_Piece(within, memory[start : start + size]))
                     start += size
         self._read_blocks(wanted)
 
@@ -247,24 +281,29 @@ class Contents:
             self._whole.add((rank, block))
             return
         mine = self._mine
+        if not pieces:
+            places = [mine.memory(_CACHED)] * (size // _CACHED)
+            self._fill(stream, block, [*places, mine.memory(size % _CACHED)], begin, size)
+            self._whole.add((rank, block))
+            return
         if mine.held != (rank, block):
-            mine.held = None
-            if len(mine.buffer) < size:
-                mine.buffer = bytearray(size)
-            self._fill(stream, block, [memoryview(mine.buffer)[:size]], begin, size)
+            self._fill(stream, block, [mine.memory(size)], begin, size)
             mine.held = rank, block
             self._whole.add((rank, block))
-        whole = memoryview(mine.buffer)
+        whole = mine.block()
         for within, to in pieces:
             to[:] = whole[within : within + len(to)]
 
     def _fill(self, stream: Stream, block: int, views: list[Any], begin: int, size: int) -> None:
         """Read a block to memory, and compare it with its digest."""
+        read, digest = 0, 0
         try:
-            read = os.preadv(self._files[stream.file], views, stream.offset + begin)
+            for part in _parts(views):
+                read += os.preadv(self._files[stream.file], part, stream.offset + begin + read)
+                digest = crc32_of(part, digest)
         except OSError as error:
             raise Damaged(f"{self.path / stream.file} cannot be read: {error.strerror}") from error
-        if read != size or crc32_of(views) != stream.crc32[block]:
+        if read != size or digest != stream.crc32[block]:
             raise Damaged(
                 f"{self.path / stream.file} is not what was written: bytes {stream.offset + begin} to "
                 f"{stream.offset + begin + size} do not match their digest"
@@ -288,15 +327,48 @@ def _parse(raw: bytes, path: Path, manifest: Manifest) -> Index:
     """What stands in an index; where it says that bytes are, the manifest's streams have some."""
     try:
         values = _INDEX(checked_json.parse(raw), "")
-        entries = []
-        for number, one in enumerate(values["arrays"]):
-            parts = one.pop("parts")
-            entries.append(Entry(Spec(**one), parts))
-            _check_entry(entries[-1], f"arrays[{number}]", manifest)
+        entries = _entries(values["arrays"], manifest)
         check_tree(values["tree"], len(entries))
         return Index(values["tree"], tuple(entries), array_paths(values["tree"]))
     except (checked_json.Wrong, Damaged) as error:
         raise Damaged(f"{path} holds an index that this Wilkins cannot read: {error}") from error
+
+
+def _entries(arrays: list[Any], manifest: Manifest) -> list[Entry]:
+    """What an index says of its arrays, checked. Of those that are alike but for name and place, one is checked whole.
+
+    Raises:
+        Wrong: an array is not described as Wilkins describes any.
+    """
+    found, alike = [], {}
+    for number, one in enumerate(arrays):
+        form = repr((len(one), *map(one.get, _FORM))) if type(one) is dict else ""  # tells 1, 1.0 and true apart
+        entry = _as_before(alike.get(form), one, manifest)
+        if entry is None:
+            values = _ARRAY(one, f"arrays[{number}]")
+            parts = values.pop("parts")
+            entry = Entry(Spec(**values), parts)
+            _check_entry(entry, f"arrays[{number}]", manifest)
+            alike[form] = entry
+        found.append(entry)
+    return found
+
+
+def _as_before(checked: Entry | None, one: Any, manifest: Manifest) -> Entry | None:
+    """An array that has the form of one that was checked, if it is whole in one place and of as many bytes."""
+    if checked is None:
+        return None
+    key, parts = one.get("key"), one.get("parts")
+    if type(key) is not str or type(parts) is not list or len(parts) != 1 or type(parts[0]) is not list:
+        return None
+    part = tuple(parts[0])
+    if len(part) != 4 or set(map(type, part)) != {int} or min(part) < 0:
+        return None
+    rank, offset, start, length = part
+    there = rank < len(manifest.streams) and offset + length <= manifest.streams[rank].bytes
+    if not there or start or length != checked.stored:
+        return None
+    return Entry(checked.spec.named(key), (part,))
 
 
 def _check_entry(entry: Entry, where: str, manifest: Manifest) -> None:
