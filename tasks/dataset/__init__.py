@@ -16,6 +16,7 @@ from wilkins.tasks.dataset.disk import Files
 from wilkins.tasks.dataset.epochs import Again, parsed
 from wilkins.tasks.dataset.rows import AT_ONCE, Rows, Shuffle, joined, length, of_objects, own, part, row_bytes
 from wilkins.tasks.dataset.stream import Paths, Place, Stream
+from wilkins.tasks.dataset.threads import group
 from wilkins.transport.received import Step
 
 Sample: TypeAlias = Any
@@ -61,7 +62,9 @@ class StepDataset(IterableDataset[Sample]):
         epochs: how often each sample comes. Batches do not go on from one epoch to the next.
         cache: bytes of samples that each rank keeps in memory for further epochs, those that came first; workers share
             them equally. Such as ``500MB`` or ``2GiB``.
-        threads: that read from the disk, in each process.
+        threads: that read from the disk, in each process; left out: 8.
+        threads_per_host: instead, those of all ranks and workers of the task on one host together. Who would have its
+            samples late has more of them; each that reads has one at least. Samples and their order are the same.
         transform: what is made of each sample; with `batch`, of each batch.
         rank, world_size: which part of the samples this process has; left out: as the task was started (``RANK`` and
             ``WORLD_SIZE``).
@@ -84,7 +87,8 @@ class StepDataset(IterableDataset[Sample]):
         drop_last: bool = False,
         epochs: int = 1,
         cache: int | str = "1GiB",
-        threads: int = 8,
+        threads: int | None = None,
+        threads_per_host: int | None = None,
         transform: Callable[[Sample], Sample] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -95,6 +99,7 @@ class StepDataset(IterableDataset[Sample]):
             ("batch", batch),
             ("epochs", epochs),
             ("threads", threads),
+            ("threads_per_host", threads_per_host),
         ):
             if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
                 raise TypeError(f"{name} is {number!r}, but must be a whole number")
@@ -116,8 +121,11 @@ class StepDataset(IterableDataset[Sample]):
             raise ValueError(f"shuffle is {shuffle}, but must be a number of samples, or 0")
         if batch is not None and batch < 1:
             raise ValueError(f"batch is {batch}, but must be a number of samples, 1 or more")
-        if epochs < 1 or threads < 1:
-            raise ValueError(f"epochs is {epochs} and threads {threads}, but each must be 1 or more")
+        if threads is not None and threads_per_host is not None:
+            raise TypeError("give `threads` of each process, or `threads_per_host`, which they share, and not both")
+        for name, number in (("epochs", epochs), ("threads", threads), ("threads_per_host", threads_per_host)):
+            if number is not None and number < 1:
+                raise ValueError(f"{name} is {number}, but must be 1 or more")
         self._datasets = datasets
         self._samples = samples
         self._shuffle = shuffle
@@ -127,7 +135,8 @@ class StepDataset(IterableDataset[Sample]):
         self._drop_last = drop_last
         self._epochs = epochs
         self._cache = parsed(cache)
-        self._threads = threads
+        self._threads = threads_per_host or threads or 8
+        self._shared_by = group(self.world_size) if threads_per_host else None
         self._named = _named(datasets)
         self._stream = Stream(
             os.fspath(pattern), self._named, samples, self.rank, self.world_size,
@@ -187,7 +196,9 @@ class StepDataset(IterableDataset[Sample]):
         self._place, self._ready, self._given, self._epoch, self._at = Place(), {}, 0, 0, 0
         self._shuffler = Shuffle(self._shuffle, self._seed_of(worker)) if self._shuffle > 1 else None
         if self._epochs > 1:
-            self._again = Again(Files(self._named), self._cache // workers, self.rank, self.world_size, self._threads)
+            self._again = Again(
+                Files(self._named), self._cache // workers, self.rank, self.world_size, self._threads, self._shared_by
+            )
 
     @property
     def _identity(self) -> dict[str, int]:
@@ -303,7 +314,12 @@ class StepDataset(IterableDataset[Sample]):
         if self._shuffle > 1:
             draws = torch.Generator().manual_seed(self._seed_of(worker))
             order = torch.randperm(len(order), generator=draws).numpy()
-        for rows in self._again.epoch(order[self._at :], self._batch or 1):
+        begins = self._at
+
+        def done() -> int:
+            return self._at - (length(self._ready) - self._given) - begins
+
+        for rows in self._again.epoch(order[begins:], self._batch or 1, done):
             at_once = length(rows) if self._batch is not None else TENSORS
             for first in range(0, length(rows), at_once):
                 some = part(rows, first, first + at_once)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wilkins.tasks.dataset.disk import Files, Source
+from wilkins.tasks.dataset.lack import Ahead
 from wilkins.tasks.dataset.round_robin import Taken
 from wilkins.tasks.dataset.rows import Rows, length, row_bytes
+from wilkins.tasks.dataset.threads import Threads
 
 WINDOW = 16 << 20
 """Bytes of samples that are asked for at once: the more, the closer together lie rows of one file."""
@@ -103,15 +106,20 @@ class Again:
         limit: bytes to keep in memory.
         rank: of `ranks`; each reads every n-th row, n being their number.
         threads: that read from the disk.
+        shared_by: processes that have these threads together (`threads.group`); None: this one alone.
     """
 
-    def __init__(self, files: Files, limit: int, rank: int, ranks: int, threads: int) -> None:
+    def __init__(
+        self, files: Files, limit: int, rank: int, ranks: int, threads: int, shared_by: str | None = None
+    ) -> None:
         self._files = files
         self._cache = Cache(limit)
         self._limit = limit
         self._rank = rank
         self._ranks = ranks
         self._threads = threads
+        self._shared_by = shared_by
+        self._ahead = Ahead()
         self._empty: Rows = {}
         """Columns without rows."""
         self.steps: list[Had] = []
@@ -155,11 +163,12 @@ class Again:
                 "`mode: both`, and each step a name of its own, or the dataset a larger `cache`"
             )
 
-    def epoch(self, order: Numbers, multiple: int) -> Iterator[Rows]:
+    def epoch(self, order: Numbers, multiple: int, done: Callable[[], int]) -> Iterator[Rows]:
         """The samples of some numbers, in this order, some at a time.
 
         Args:
             multiple: of how many, but for the last ones.
+            done: gives how many of them were handed out.
 
         Raises:
             RuntimeError: a file cannot be read, or is not as it was.
@@ -169,16 +178,16 @@ class Again:
         size = max(1, row_bytes(self._kind()))
         at_once = max(1, WINDOW // (size * multiple)) * multiple
         asked: deque[_Window] = deque()
-        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="wilkins-samples")
+        threads = Threads(self._threads, self._shared_by, self._ahead, done)
         try:
             for first in range(0, len(order), at_once):
-                asked.append(self._ask(pool, order[first : first + at_once]))
+                asked.append(self._ask(threads, first, order[first : first + at_once]))
                 if len(asked) > AHEAD:
-                    yield self._come(asked.popleft())
+                    yield self._come(threads, asked.popleft())
             while asked:
-                yield self._come(asked.popleft())
+                yield self._come(threads, asked.popleft())
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            threads.close()
 
     def _kind(self) -> Rows:
         """Columns without rows, as the samples are."""
@@ -188,8 +197,8 @@ class Again:
             self._empty = self._files.kind(source)
         return self._empty
 
-    def _ask(self, pool: ThreadPoolExecutor, numbers: Numbers) -> _Window:
-        """Have samples read that are not kept."""
+    def _ask(self, threads: Threads, first: int, numbers: Numbers) -> _Window:
+        """Have samples read that are not kept; the `first` ones of the epoch come before."""
         places = self._cache.places(numbers)
         missing = np.flatnonzero(places < 0)
         rows = {
@@ -199,18 +208,19 @@ class Again:
         by_file = np.argsort(wanted)
         steps = np.searchsorted([step.start for step in self.steps], wanted[by_file], side="right") - 1
         edges = [0, *(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(steps)] if len(steps) else []
-        reading = []
-        for first, end in pairwise(edges):
-            step, to = self.steps[int(steps[first])], by_file[first:end]
+        reads = []
+        for begin, end in pairwise(edges):
+            step, to = self.steps[int(steps[begin])], by_file[begin:end]
             assert step.source is not None  # or it would be kept
             of = step.first + self._ranks * (wanted[to] - step.start)
-            reading.append(pool.submit(self._files.read, step.source, of, rows, to))
-        return _Window(numbers, places, missing, rows, reading)
+            reads.append((len(to), partial(self._files.read, step.source, of, rows, to)))
+        return _Window(numbers, places, missing, rows, threads.ask(first + len(numbers), reads))
 
-    def _come(self, window: _Window) -> Rows:
+    def _come(self, threads: Threads, window: _Window) -> Rows:
         """What was asked for."""
         for one in window.reading:
             one.result()
+        threads.come()
         rows = self._cache.take(window.places, window.rows)
         for name, column in window.rows.items():
             rows[name][window.missing] = column
