@@ -1,5 +1,6 @@
 """Further epochs over a stream's samples on slow storage: a `StepDataset`, and a plain dataset of the same files with a
-DataLoader; and how many samples a cache has that keeps what came first, or what was used last.
+DataLoader; how many samples a cache has that keeps what came first, or what was used last; and ranks that wait for each
+other at each batch, with reading threads of their own or shared ones (`--ranks`).
 
 Storage is made slow in the function by which both read their files: a request waits for its turn at the bandwidth that
 all processes share, and for the latency. The first epoch, which comes with the stream, is not counted.
@@ -17,7 +18,7 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,72 @@ def hits(orders: Sequence[Sequence[int]], kept: int) -> tuple[float, float]:
     return by_first / asked, by_recent / asked
 
 
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """Ranks of one training, and what they have to read."""
+
+    words: str
+    widths: tuple[int, ...]
+    """Of each rank's samples."""
+    cached: tuple[float, ...]
+    """Parts of them."""
+
+
+RANKS = (
+    Lacking("one has nothing cached, three 75%", 4 * (32768,), (0.0, 0.75, 0.75, 0.75)),
+    Lacking("one has samples of 4 times the size", (4 * 32768, 32768, 32768, 32768), 4 * (0.0,)),
+    Lacking("one has 25% cached, three all", 4 * (32768,), (0.25, 1.0, 1.0, 1.0)),
+    Lacking("all have nothing cached", 4 * (32768,), 4 * (0.0,)),
+)
+
+
+def together(folder: Path, load: Load, lacking: Lacking, threads: dict[str, int]) -> float:
+    """Train on several ranks, which wait for each other at each batch. Returns the seconds of an epoch, the median of
+    those after the first; each width has a folder of its own, with as many samples."""
+    from wilkins.tasks import StepDataset  # once, not in each rank
+
+    forked = multiprocessing.get_context("fork")
+    barrier, took = forked.Barrier(len(lacking.widths)), forked.SimpleQueue()
+
+    def rank(width: int, cached: float) -> None:
+        cache = int(cached * replace(load, width=width).size)
+        options: dict[str, Any] = {"shuffle": 256, "batch": load.batch, "cache": cache, "epochs": load.epochs}
+        dataset = StepDataset(folder / str(width) / "samples*.h5", {"x": "x", "y": "y"}, **options, **threads)
+        count, began, epochs = 0, time.perf_counter(), []
+        for batch in dataset:
+            time.sleep(load.train_ms / 1e3)
+            barrier.wait(60)
+            count += len(batch["y"])
+            if count % load.samples == 0:
+                epochs.append(time.perf_counter() - began)
+                began = time.perf_counter()
+        took.put(statistics.median(epochs[1:]))
+
+    ranks = [forked.Process(target=rank, args=of) for of in zip(lacking.widths, lacking.cached, strict=True)]
+    for one in ranks:
+        one.start()
+    for one in ranks:
+        one.join()
+        if one.exitcode:
+            sys.exit(f"a rank ended with {one.exitcode}")
+    return float(max(took.get() for _ in ranks))
+
+
+def compare_threads(folder: Path, load: Load, counts: Sequence[int], rounds: int) -> None:
+    """Print what an epoch takes with so many threads of each rank, and with as many that all ranks share."""
+    print(f"\n{'an epoch of four ranks':<36} {'threads':>7} {'fixed':>8} {'shared':>8} {'gain':>6}")
+    for width in sorted({width for lacking in RANKS for width in lacking.widths}):
+        (folder / str(width)).mkdir()
+        write(folder / str(width), replace(load, width=width))
+    for lacking in RANKS:
+        for count in counts:
+            ranks = len(lacking.widths)
+            ways: tuple[dict[str, int], ...] = ({"threads": count // ranks}, {"threads_per_host": count})
+            times = [[together(folder, load, lacking, way) for way in ways] for _ in range(rounds)]
+            fixed, shared = (statistics.median(of) for of in zip(*times, strict=True))
+            print(f"{lacking.words:<36} {count:>7} {fixed:>8.2f} {shared:>8.2f} {fixed / shared:>6.2f}", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.epochs", description=__doc__)
@@ -203,20 +270,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--latency-ms", type=float, default=5.0, help="of each request to it")
     parser.add_argument("--train-ms", type=float, default=0.0, help="time that the loop takes for each batch")
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 2, 8])
+    parser.add_argument("--ranks", type=int, nargs="+", metavar="THREADS", help="compare so many threads of four ranks")
+    parser.add_argument("--rounds", type=int, default=3, help="of that")
     options = parser.parse_args(arguments)
     if importlib.util.find_spec("torch") is None:
         sys.exit("python -m benchmarks.epochs needs PyTorch: pip install 'wilkins[torch]'")
     load = Load(train_ms=options.train_ms)
+    if options.ranks:  # as many bytes of each rank as make four windows, and whole batches
+        load = replace(load, rows=24, width=32768, batch=16)
     print(
         f"{load.samples} samples of {load.width * 4 // 1024} KiB in {load.steps} files, batches of {load.batch}; "
         f"storage of {options.mb_per_s:g} MB/s, {options.latency_ms:g} ms a request; "
         f"{load.train_ms:g} ms of work a batch; load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
     )
-    print(f"\n{'an epoch':<32} {'workers':>7} {'seconds':>8} {'samples/s':>10} {'read':>6}")
     orders: list[list[int]] = []
     with tempfile.TemporaryDirectory() as name, Storage(options.mb_per_s, options.latency_ms) as storage:
         folder = Path(name)
+        if options.ranks:
+            compare_threads(folder, load, options.ranks, options.rounds)
+            return
         write(folder, load)
+        print(f"\n{'an epoch':<32} {'workers':>7} {'seconds':>8} {'samples/s':>10} {'read':>6}")
         ways: dict[str, Callable[[int], Iterator[list[int]]]] = {
             "plain DataLoader": lambda workers: plain(folder, load, workers),
             **{
