@@ -46,6 +46,7 @@ def test_every_test_can_be_collected(tmp_path: Path) -> None:
     assert number and int(number[1]) > 1000
 
 
+@pytest.mark.nightly
 def test_what_needs_torch_is_left_out_and_what_does_not_is_run(tmp_path: Path) -> None:
     """Each of those left out is told with what it needs."""
     files = [ROOT / "tests" / name for name in ("continual/test_learner.py", "continual/test_metrics.py")]
