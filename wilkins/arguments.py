@@ -117,6 +117,14 @@ def _add_run(child: argparse.ArgumentParser) -> None:
     )
     child.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
     child.add_argument(
+        "--metrics",
+        metavar="FILE|[ADDRESS]:PORT",
+        action="append",
+        default=[],
+        help="give out the run's numbers for Prometheus while it lasts: in a file, every second, or at an address "
+        "(:9464 is 127.0.0.1:9464); may be repeated",
+    )
+    child.add_argument(
         "--strict",
         action="store_true",
         help="exit with 1 if a task without `enough: true` has not read every step that its policy gives it, or a "

@@ -76,7 +76,6 @@ def in_job(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from wilkins.launch.options import RunOptions
     from wilkins.launch.records.rundir import RUNS
 
     if in_job() and (parsed.hosts is not None or parsed.hostfile is not None):
@@ -86,11 +85,18 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.resume is not None:
         return _resume(parsed)
     file, folder = _workflow(parsed)
-    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
+    options = _options(parsed)
     if in_job():
         runs = (folder or file.parent) / RUNS
         return _run_job(file, options, lambda: _planned(parsed, "one-job", file, folder), runs)
     return _launch(_planned(parsed, "alone", file, folder).plan, options)
+
+
+def _options(parsed: argparse.Namespace) -> RunOptions:
+    from wilkins.launch.options import RunOptions
+
+    timeout, metrics = _seconds(parsed.timeout), tuple(parsed.metrics)
+    return RunOptions(parsed.run_dir, timeout, parsed.quiet, parsed.strict, metrics=metrics)
 
 
 def _launch(plan: Plan, options: RunOptions) -> int:
@@ -146,10 +152,8 @@ def _planned(parsed: argparse.Namespace, how: Launch, file: Path, folder: Path |
 
 
 def _resume(parsed: argparse.Namespace) -> int:
-    from wilkins.launch.options import RunOptions
-
     run = _run_to_resume(parsed)
-    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
+    options = _options(parsed)
     if in_job():
         return _run_job(run, options, lambda: _resumed(parsed, run, "one-job", ()), run.resolve().parent)
     planned = _resumed(parsed, run, "alone", _named_hosts(parsed))

@@ -59,9 +59,10 @@ ROOMS = {
     "spec": "atomic errors names schema flow tasks transport workflows values",
     "plan": "errors names schema spec flow tasks transport values",
     "launch/programs": "errors transport terminal plan values",
+    "launch/metrics": "atomic errors names transport plan values",
     "launch/watch": "atomic errors flow transport schema terminal plan launch/programs values",
     "launch/records": "atomic errors flow transport names schema terminal plan launch/programs launch/watch values",
-    "launch": "errors transport terminal plan launch/programs launch/watch launch/records values",
+    "launch": "errors transport terminal plan launch/programs launch/metrics launch/watch launch/records values",
     "launch/job": "atomic errors transport terminal plan launch/programs launch/watch launch/records launch values",
     "launch/hosts": "errors transport schema values plan launch/programs launch/watch launch/records launch",
     "launch/hostjob": "atomic errors terminal transport plan launch/programs launch/watch launch/records launch "

@@ -6,7 +6,7 @@ import signal
 import time
 
 from wilkins.errors import ResourceError
-from wilkins.launch.begin import begin_run, brief
+from wilkins.launch.begin import begin_run, brief, end_export, exporter_of
 from wilkins.launch.options import Ended, RunOptions, going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
@@ -18,6 +18,7 @@ from wilkins.launch.records.conclude import conclude
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import BoardPorts, create_board
+from wilkins.launch.watch.notices import report_of
 from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.supervise import Supervisor, WholeRun
@@ -68,11 +69,12 @@ def _run(
         for task in plan.tasks
     ]
     polls = Polls(plan)
+    exporter = exporter_of(plan, options, records, terminal)
     supervisor = Supervisor(
         crew,
         board,
         terminal,
-        whole=WholeRun(options.timeout, Progress(plan, records.path, terminal)),
+        whole=WholeRun(options.timeout, Progress(plan, records.path, terminal, exporter)),
         hints=lambda report: [*summary.old_names(plan, report), *polls.messages(report, time.monotonic())],
         polls=polls,
         can_resume=plan.can_resume,
@@ -83,6 +85,7 @@ def _run(
     wall_s = time.monotonic() - started
     stop = supervisor.stopped
     code = conclude(plan, board, ends, records, terminal, stop, code, strict=options.strict, wall_s=wall_s)
+    end_export(exporter, report_of(board), code, terminal)
     failures = {task.plan.index: task.failures for task in crew}
     records.release()
     return Ended(code, records.path, stop is not None and stop.goes_on, failures)

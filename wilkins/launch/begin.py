@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wilkins.errors import ResourceError
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs.hooks import run_hooks
+from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.watch.leftfiles import register_left_files
 from wilkins.launch.watch.links import register_links
 from wilkins.plan.plan import Plan
 from wilkins.transport.board import Board
+
+if TYPE_CHECKING:
+    from wilkins.launch.metrics.exporter import Exporter
+    from wilkins.transport.report_table import Report
 
 
 def begin_run(plan: Plan, options: RunOptions) -> RunDirectory:
@@ -21,10 +27,41 @@ def begin_run(plan: Plan, options: RunOptions) -> RunDirectory:
     Raises:
         WilkinsError: something cannot be made, or a hook fails.
     """
+    if options.metrics:
+        from wilkins.launch.metrics.exporter import check
+
+        check(options.metrics)
     records = RunDirectory.create(plan, options.run_dir, options.resumption)
     make_folders(plan)
     run_hooks(plan)
     return records
+
+
+def exporter_of(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Terminal) -> Exporter | None:
+    """What gives out the run's numbers; None: nobody wants them.
+
+    Raises:
+        WilkinsError: they cannot go where they should.
+    """
+    if not options.metrics:
+        return None
+    from wilkins.launch.metrics.exporter import Exporter
+
+    exporter = Exporter(plan, records.path, options.metrics)
+    for address in exporter.addresses:
+        terminal.say(f"the run's metrics are at {address}")
+    return exporter
+
+
+def end_export(exporter: Exporter | None, report: Report | None, code: int, terminal: Terminal) -> None:
+    """Give out a run's last numbers.
+
+    Args:
+        report: None: there is none.
+        code: what the run exits with.
+    """
+    if exporter is not None and (said := exporter.end(report, code)):
+        terminal.say(said)
 
 
 def make_folders(plan: Plan) -> None:

@@ -32,6 +32,8 @@ class RunOptions:
     go_back: str = ""
     """A function, by its module and name (``module:name``), since keepers on other hosts call it, too: where a task of
     the run goes on after a failure (`GoBack`). Empty: no task is started again then."""
+    metrics: tuple[str, ...] = ()
+    """Files and addresses at which numbers of the run are given out while it lasts (see `launch.metrics`)."""
     resumption: dict[str, Any] | None = None
     """If this run resumes another one: the record for a run that resumes this one."""
 

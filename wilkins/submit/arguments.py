@@ -90,6 +90,7 @@ def run_words(parsed: argparse.Namespace, run: Path | None) -> tuple[str, ...]:
     for name, value in (("--timeout", parsed.timeout), ("--run-dir", parsed.run_dir)):
         if value is not None:
             words += [name, str(value)]
+    words += [f"--metrics={where}" for where in parsed.metrics]
     return tuple(words)
 
 

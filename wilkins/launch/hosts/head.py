@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError, count_of
-from wilkins.launch.begin import begin_run
+from wilkins.launch.begin import begin_run, end_export, exporter_of
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.clocks import compared
 from wilkins.launch.hosts.control import BEAT, PATIENCE, unpacked
@@ -99,7 +99,8 @@ class Head:
         self._spared: dict[int, set[int]] = defaultdict(set)
         """By entry of the workflow file: instances that have failed, and that the run goes on without."""
         self._explained = False
-        self._progress = Progress(plan, records.path, terminal)
+        self._exporter = exporter_of(plan, options, records, terminal)
+        self._progress = Progress(plan, records.path, terminal, self._exporter)
         self._noted: dict[str, dict[str, int]] | None = None
         """Clocks."""
         self._selector = selectors.DefaultSelector()
@@ -367,7 +368,9 @@ class Head:
             ],
             lost={host.name for host in self.hosts if host.gone},
         )
-        return report_end(ending, self.records, self.terminal, strict=self.options.strict)
+        code = report_end(ending, self.records, self.terminal, strict=self.options.strict)
+        end_export(self._exporter, report if reports else None, code, self.terminal)
+        return code
 
     def _clashes(self) -> list[str]:
         """Files that ranks on several hosts wrote at one time."""

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.launch.alone import Start, end_of
+from wilkins.launch.begin import exporter_of
 from wilkins.launch.job.dependencies import JobDependencies
 from wilkins.launch.job.programs import IdleRank, Worlds, end_rank, label, labels
 from wilkins.launch.job.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
-from wilkins.launch.options import going_back
+from wilkins.launch.options import RunOptions, going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE, Guard
@@ -69,7 +70,16 @@ def meets_at_start(task: TaskPlan) -> bool:
 class JobRank:
     """A rank's launcher."""
 
-    def __init__(self, plan: Plan, setting: JobSetting, meeting: Rendezvous, board: Board, guard: Guard) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        setting: JobSetting,
+        meeting: Rendezvous,
+        board: Board,
+        guard: Guard,
+        options: RunOptions | None = None,
+    ) -> None:
+        """`options`: of the run, where this is the first rank."""
         self.plan = plan
         self._task = task_of(plan, meeting.rank)
         self._setting = setting
@@ -84,6 +94,7 @@ class JobRank:
         shown = [label for item in plan.tasks for label in labels(item)]
         self.terminal = Terminal(shown, quiet=setting.quiet, colours=False)
         self._records = RunDirectory(Path(setting.records))
+        self.exporter = exporter_of(plan, options, self._records, self.terminal) if options else None
         self._ports = BoardPorts(plan)
         self._start_apart = Start(board, self._ports, guard.token, self._records, can_resume=plan.can_resume)
         # If each rank has a program, the first rank's launcher decides what the ends of all of them mean.
@@ -150,7 +161,7 @@ class JobRank:
         """The first rank's launcher looks after it."""
         if not self._leads:
             return None
-        return WholeRun(self._setting.timeout, Progress(self.plan, self._records.path, self.terminal))
+        return WholeRun(self._setting.timeout, Progress(self.plan, self._records.path, self.terminal, self.exporter))
 
     def _going_back(self) -> GoBack | None:
         return going_back(self._setting.go_back, self.plan, self._records, None, self._records.trace)

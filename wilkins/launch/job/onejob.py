@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError, UsageError
-from wilkins.launch.begin import begin_run, brief
+from wilkins.launch.begin import begin_run, brief, end_export
 from wilkins.launch.job.jobrank import JobRank, JobSetting, meets_at_start
 from wilkins.launch.job.leaving import leave_together, refuse
 from wilkins.launch.job.planned import Planner, planned_for, worlds_of
@@ -22,6 +22,7 @@ from wilkins.launch.records.conclude import conclude
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import create_board
+from wilkins.launch.watch.notices import report_of
 from wilkins.plan import planfile
 from wilkins.plan.cores import oversubscribed
 from wilkins.terminal.reporting import report
@@ -120,12 +121,13 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
         raise
     code = 1
     try:
-        rank = JobRank(plan, setting, meeting, board, guard)
+        rank = JobRank(plan, setting, meeting, board, guard, options)
         for note in (*plan.notes, *oversubscribed(plan, os.cpu_count() or 1)):  # this rank may be bound to one
             rank.terminal.say(note)
         code = rank.run()
         stepsizes.record(plan, board, records)
         code = _sum_up(rank, meeting, board, records, time.monotonic() - started, strict=options.strict)
+        end_export(rank.exporter, report_of(board), code, rank.terminal)
     finally:
         board.end_ready()
         try:

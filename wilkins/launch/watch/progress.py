@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from wilkins import atomic
 from wilkins.errors import count_of
@@ -81,12 +82,20 @@ def _some(names: Sequence[str]) -> str:
     return f"{names[0]} and {len(names) - 1} more" if len(names) > 2 else " and ".join(names)
 
 
+class Export(Protocol):
+    """Gives out numbers of the run."""
+
+    def put(self, report: Report, pids: Mapping[int, int]) -> str:
+        """Give out a report; returns what the user should know. `pids`: the processes of programs, by task."""
+
+
 class Progress:
     """Prints the progress of a run: at a terminal in lines that rewrite themselves, else in a line a minute. Writes it
-    for `wilkins top` while that runs."""
+    for `wilkins top` while that runs, and gives it to an exporter."""
 
-    def __init__(self, plan: Plan, folder: Path, terminal: Terminal) -> None:
+    def __init__(self, plan: Plan, folder: Path, terminal: Terminal, export: Export | None = None) -> None:
         """`folder`: the run's directory."""
+        self._export = export
         self._plan = plan
         self._folder = folder
         self._terminal = terminal
@@ -99,12 +108,13 @@ class Progress:
         self._creations = Creations(folder)
 
     def is_seen(self, now: float) -> bool:
-        """Whether the progress is shown all the time: at a terminal, or by `wilkins top`.
+        """Whether the progress is shown all the time: at a terminal, by `wilkins top`, or by an exporter.
 
         Args:
             now: monotonic time, in seconds.
         """
-        return self._terminal.is_live or self._is_watched(now)  # also who began since the last turn
+        always = self._terminal.is_live or self._export is not None
+        return always or self._is_watched(now)  # also who began since the last turn
 
     def is_wanted(self, now: float) -> bool:
         """Whether the progress is to be printed or written, now or soon.
@@ -112,7 +122,8 @@ class Progress:
         Args:
             now: monotonic time, in seconds.
         """
-        return self._terminal.is_live or now >= self._report_at - _EVERY or self._is_watched(now)
+        always = self._terminal.is_live or self._export is not None
+        return always or now >= self._report_at - _EVERY or self._is_watched(now)
 
     def turn(self, now: float, report: Callable[[], Report | None], pids: Callable[[], Mapping[int, int]]) -> None:
         """Print and write the progress, if that is due and wanted.
@@ -133,7 +144,10 @@ class Progress:
             return
         if (found := report()) is None:
             return
-        self._history.add(take(self._plan, found, pids(), now))
+        processes = pids()
+        if self._export is not None and (said := self._export.put(found, processes)):
+            self._terminal.say(said)
+        self._history.add(take(self._plan, found, processes, now))
         if self._terminal.is_live:
             self._terminal.keep_below(table(self._history).splitlines())
         elif now >= self._report_at:
