@@ -258,8 +258,15 @@ def of_report(child: argparse.ArgumentParser) -> None:
         default=Path("wilkins-runs/latest"),
         help="the run's directory, or its name in wilkins-runs (default: latest)",
     )
+    child.add_argument("-o", "--output", metavar="FILE", type=Path, help="the page (default: report.html)")
     child.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help="default: report.html"
+        "--crate",
+        metavar="FOLDER|FILE.zip",
+        type=Path,
+        help="instead of a page, write a Workflow Run RO-Crate: what was run, with what, and what came of it",
+    )
+    child.add_argument(
+        "--with-files", action="store_true", help="with --crate: copy the files that the run has left on disk, too"
     )
 
 

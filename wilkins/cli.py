@@ -50,6 +50,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         if _COMPLETES in os.environ:
             _complete()
         parsed = takes.parser_of(COMMANDS, words).parse_args(words)
+        parsed.words = words
         show_tracebacks(parsed.debug)
         command: Callable[[argparse.Namespace], int] = parsed.command
         return command(parsed)
@@ -96,7 +97,16 @@ def _options(parsed: argparse.Namespace) -> RunOptions:
     from wilkins.launch.options import RunOptions
 
     timeout, metrics = _seconds(parsed.timeout), tuple(parsed.metrics)
-    return RunOptions(parsed.run_dir, timeout, parsed.quiet, parsed.strict, metrics=metrics)
+    command, settings = ("wilkins", *parsed.words), tuple(parsed.set)
+    return RunOptions(
+        parsed.run_dir,
+        timeout,
+        parsed.quiet,
+        parsed.strict,
+        metrics=metrics,
+        command=command,
+        settings=settings,
+    )
 
 
 def _launch(plan: Plan, options: RunOptions) -> int:
@@ -367,9 +377,17 @@ def _trace(parsed: argparse.Namespace) -> int:
 
 
 def _report(parsed: argparse.Namespace) -> int:
-    from wilkins.report.page.page import written
+    if parsed.with_files and parsed.crate is None:
+        raise UsageError("--with-files is for a crate: give --crate FOLDER or --crate FILE.zip, too")
+    if parsed.crate is not None:
+        from wilkins.report.crate import crate
 
-    streams.show(f"{written(parsed.run, parsed.output)}: open it in a browser; it needs no network")
+        streams.show(crate.written(parsed.run, parsed.crate, with_files=parsed.with_files))
+    if parsed.output is not None or parsed.crate is None:
+        from wilkins.report.page.page import written
+
+        page = written(parsed.run, parsed.output or Path("report.html"))
+        streams.show(f"{page}: open it in a browser; it needs no network")
     return 0
 
 

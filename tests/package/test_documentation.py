@@ -24,6 +24,7 @@ NEEDS = {
     "guides/mpi.md": ("mpiexec", "python:mpi4py"),
     "guides/continual.md": ("python:torch",),
     "guides/pytorch.md": ("python:torch",),
+    "guides/provenance.md": ("python:rocrate",),
     "guides/submit.md": ("python:psij",),
 }
 """What a page takes that not every machine has, as the mark ``needs`` names it."""

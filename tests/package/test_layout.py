@@ -70,12 +70,13 @@ ROOMS = {
     "doctor": "terminal spec plan transport launch/programs",
     "record": "atomic errors terminal schema spec plan transport launch/programs doctor",
     "report": "errors flow transport names schema terminal tasks spec plan launch/records",
+    "report/crate": "doctor errors launch/records names plan report terminal",
     "scripting": "atomic errors flow schema terminal spec plan launch/records report",
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
     "launch/records launch launch/hosts",
     "submit": "errors transport schema terminal plan launch/records",
     "wilkins": "atomic errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch "
-    "launch/job launch/hosts launch/hostjob doctor report scripting record resume submit values",
+    "launch/job launch/hosts launch/hostjob doctor report report/crate scripting record resume submit values",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/package/test_layout.py`. -->"
@@ -156,9 +157,9 @@ def drawn(uses: Mapping[str, Iterable[str]]) -> str:
 
 
 def outer_name(room: str) -> str:
-    """A room in the picture of the whole: those of launching are one, those of tasks another, their options a third."""
-    if room.startswith("launch/"):
-        return "launch"
+    """A room in the picture of the whole: those of launching are one, those of reports, of tasks, and their options."""
+    if room.startswith(("launch/", "report/")):
+        return room.partition("/")[0]
     if room.endswith(("/options", "/sections")):
         return "options of tasks"
     return "ready-made tasks" if "/" in room else {"wilkins": "cli"}.get(room, room)

@@ -12,7 +12,7 @@ import pytest
 from wilkins.flow import TRACE_FILE, trace
 from wilkins.launch.records.account import ChannelAccount
 from wilkins.launch.records.crossings import Crossing
-from wilkins.launch.records.rundir import KEPT, RESUMPTION
+from wilkins.launch.records.rundir import KEPT, RESUMPTION, START
 from wilkins.launch.records.summary import TaskSummary, record
 from wilkins.launch.watch.taskrun import Outcome
 
@@ -51,7 +51,7 @@ def test_every_column_and_event_of_a_trace_and_no_other() -> None:
     assert listed(section("trace.tsv")) == columns | set(get_args(trace.Kind)) | {trace.AGAIN}
 
 
-@pytest.mark.parametrize("name", [f"{KEPT}/", RESUMPTION, TRACE_FILE])
+@pytest.mark.parametrize("name", [f"{KEPT}/", RESUMPTION, START, TRACE_FILE])
 def test_files_by_the_names_that_the_code_has(name: str) -> None:
     assert name in listed(section("The directory"))
 

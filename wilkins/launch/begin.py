@@ -32,6 +32,7 @@ def begin_run(plan: Plan, options: RunOptions) -> RunDirectory:
 
         check(options.metrics)
     records = RunDirectory.create(plan, options.run_dir, options.resumption)
+    records.note_start(plan, options.command, options.settings)
     make_folders(plan)
     run_hooks(plan)
     return records

@@ -34,6 +34,10 @@ class RunOptions:
     the run goes on after a failure (`GoBack`). Empty: no task is started again then."""
     metrics: tuple[str, ...] = ()
     """Files and addresses at which numbers of the run are given out while it lasts (see `launch.metrics`)."""
+    command: tuple[str, ...] = ()
+    """The command line, for the run's records."""
+    settings: tuple[str, ...] = ()
+    """What its ``--set`` say."""
     resumption: dict[str, Any] | None = None
     """If this run resumes another one: the record for a run that resumes this one."""
 

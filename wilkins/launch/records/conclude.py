@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wilkins.flow import TRACE_FILE
@@ -10,7 +12,7 @@ from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records import layerlog, summary
 from wilkins.launch.records.account import Account
 from wilkins.launch.records.datasets import held, missing_datasets, not_found
-from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.records.rundir import RunDirectory, commit_of
 from wilkins.launch.records.summary import TaskEnd, TaskSummary
 from wilkins.launch.records.tracednames import Trace
 from wilkins.launch.watch import helppages
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from wilkins.launch.records.crossings import Crossing
     from wilkins.transport.events import Logged
 
+_GIT_WITHIN = 5.0
+"""Seconds in which git should say what has changed."""
 _UNREAD = "steps were not read, and --strict makes that a failure"
 _OUTDATED = "newer versions of files that had been read were left unread"
 _LOST = "{} changed steps where nobody can see it, and --strict makes that a failure"
@@ -142,8 +146,24 @@ def _write(
             reason=failure or (ending.stop.reason if ending.stop else None),
             wall_s=ending.wall_s,
             peak=ending.report.memory_peak_bytes,
+            changed=_changed(ending.plan.source.parent),
         ),
     )
+
+
+def _changed(folder: Path) -> list[str] | None:
+    """Files in git that differ from the commit that is checked out. None: the folder is in no repository, or git does
+    not answer."""
+    if commit_of(folder) is None:
+        return None
+    import subprocess
+
+    words = ["git", "--no-optional-locks", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no"]
+    try:
+        done = subprocess.run(words, cwd=folder, capture_output=True, timeout=_GIT_WITHIN, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [os.fsdecode(line[3:]) for line in done.stdout.split(b"\0") if line]
 
 
 def _messages(ending: Ending, records: RunDirectory, account: Account, logged: Sequence[Logged]) -> list[str]:

@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from wilkins.plan.plan import Plan
 
 RESUMPTION = "resume.json"
 """For a run that resumes another one: the record for a run that resumes this one."""
+
+START = "start.json"
+"""What was started: the command line, the workflow file's text, programs, the commit."""
 
 CLOCKS = "hosts/clocks.json"
 """For a run on several hosts: the offsets of their clocks."""
@@ -81,6 +85,18 @@ class RunDirectory:
                 "name a folder you may write to with --run-dir"
             ) from error
         return run
+
+    def note_start(self, plan: Plan, command: Sequence[str], settings: Sequence[str]) -> None:
+        """Leave a record of what is started, and when.
+
+        Args:
+            command: the command line.
+            settings: what its ``--set`` say.
+
+        Raises:
+            ResourceError: the system refuses it.
+        """
+        self.write_json(START, _start(plan, command, settings))
 
     def hold(self) -> None:
         """Take the shared lock on the plan that shows other processes that the run goes on."""
@@ -170,6 +186,62 @@ def _point(link: Path, target: str) -> None:
     if link.exists() and not link.is_symlink():
         return
     atomic.point(link, target, writer=os.urandom(4).hex())
+
+
+def _start(plan: Plan, command: Sequence[str], settings: Sequence[str]) -> dict[str, Any]:
+    """What a start is found to be, by looks that take no time: no file but the workflow's is read whole."""
+    programs = {}
+    for path in {str(task.cwd / file) for task in plan.tasks for file in (str(task.executable), *task.args[:1])}:
+        with contextlib.suppress(OSError, ValueError):
+            found = os.stat(path)  # noqa: PTH116
+            programs[path] = [found.st_size, found.st_mtime_ns]
+    text = None
+    with contextlib.suppress(OSError):
+        text = plan.source.read_bytes().decode("utf-8", "replace")
+    return {
+        "began": time.time(),
+        "monotonic_ns": time.monotonic_ns(),
+        "command": list(command),
+        "folder": os.getcwd(),  # noqa: PTH109
+        "settings": list(settings),
+        "commit": commit_of(plan.source.parent),
+        "programs": programs,
+        "workflow": text,
+    }
+
+
+def commit_of(folder: Path) -> str | None:
+    """The commit that is checked out where a folder is, by git's files: to ask git takes longer than a start may.
+
+    None: the folder is in no repository, or one that cannot be read.
+    """
+    for parent in (folder, *folder.parents):
+        git = parent / ".git"
+        try:
+            if git.is_file():
+                git = parent / git.read_text().removeprefix("gitdir:").strip()
+            head = (git / "HEAD").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if not head.startswith("ref: "):
+            return head
+        return _named_commit(git, head.removeprefix("ref: "))
+    return None
+
+
+def _named_commit(git: Path, name: str) -> str | None:
+    common = git
+    with contextlib.suppress(OSError, ValueError):
+        common = git / (git / "commondir").read_text().strip()
+    for place in (git, common):
+        with contextlib.suppress(OSError, ValueError):
+            return (place / name).read_text().strip()
+    with contextlib.suppress(OSError, ValueError):
+        for line in (common / "packed-refs").read_text().splitlines():
+            commit, _, known = line.partition(" ")
+            if known == name:
+                return commit
+    return None
 
 
 def versions() -> dict[str, str]:

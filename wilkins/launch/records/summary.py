@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -243,21 +244,25 @@ def record(
     reason: str | None,
     wall_s: float,
     peak: int,
+    changed: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The summary as plain data.
 
     Args:
         channels: what became of the steps on each.
         crossings: what crossed from one host to another.
+        changed: files in git that differ from the commit that is checked out; None: unknown.
     """
     return {
         "exit_code": exit_code,
         "reason": reason,
+        "ended": time.time(),
         "wall_s": round(wall_s, 6),
         "memory_peak_bytes": peak,
         "tasks": [asdict(task) for task in tasks],
         "channels": list(channels),
         "crossings": [asdict(crossing) for crossing in crossings],
+        "changed": None if changed is None else list(changed),
     }
 
 
