@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from wilkins.values import dataclass, replace
@@ -30,13 +31,13 @@ class RestartRule:
     hook: tuple[str, ...] = ()
     """A command that is run before, in its folder."""
 
-    def replaced(self, placeholder: str, text: str) -> RestartRule:
-        """The rule with a placeholder filled in everywhere."""
+    def replaced(self, fill: Callable[[str], str]) -> RestartRule:
+        """The rule with its placeholders filled in everywhere."""
         return replace(
             self,
-            files=self.files.replace(placeholder, text),
-            args=None if self.args is None else tuple(word.replace(placeholder, text) for word in self.args),
-            hook=tuple(word.replace(placeholder, text) for word in self.hook),
+            files=fill(self.files),
+            args=None if self.args is None else tuple(map(fill, self.args)),
+            hook=tuple(map(fill, self.hook)),
         )
 
     def __str__(self) -> str:

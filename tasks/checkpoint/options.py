@@ -65,7 +65,8 @@ def _check(options: Checkpoint, task: Any) -> Iterator[tuple[str, str]]:
         )
     if task.nprocs != 1:
         yield "folder", f"the task has {task.nprocs} ranks, and works on one; remove 'nprocs'"
-    if task.taskCount > 1 and _INSTANCE not in options.folder and _INSTANCE not in (task.cwd or ""):
+    folders = {sections["checkpoint"].folder for sections in task.variants}
+    if len(folders) < task.taskCount > 1 and not task.instances.differs(f"{options.folder} {task.cwd}"):
         yield (
             "folder",
             f"{task.taskCount} instances would write to {options.folder!r}; write for example "

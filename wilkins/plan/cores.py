@@ -23,7 +23,7 @@ def oversubscribed(plan: Plan, here: int) -> list[str]:
 
 
 def _oversubscribed(task: TaskPlan, here: int) -> str:
-    name = task.name.removesuffix(f"[{task.instance}]")
+    name = task.entry_name
     return (
         f"{task.origin}: warning: task {name!r}: 'nprocs: {task.nprocs}' is more than this machine has cores, {here}: "
         "its ranks take turns, and those of MPI spin while they wait; give fewer, or more hosts (`wilkins help hosts`)"

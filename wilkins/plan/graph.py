@@ -3,7 +3,7 @@
 An in-port takes the steps of every out-port whose pattern can match a name that its own pattern matches, but where a
 task passes such steps on (a stage, `wilkins.plan.stages`): then of that one, not of those before it. With n writing
 and m reading instances, instances are joined in contiguous, balanced blocks (`blocks`), unless both patterns hold
-``{instance}``: then the names decide.
+``{instance}`` or a parameter of a sweep: then the names decide.
 """
 
 from __future__ import annotations
@@ -92,8 +92,9 @@ def policy_words(policy: FlowPolicy, listing: str | None) -> str:
 
 
 def instance_name(task: Task, instance: int) -> str:
-    """``freeze``, or ``freeze[2]`` in an ensemble."""
-    return f"{task.name}[{instance}]" if task.taskCount > 1 else str(task.name)
+    """``freeze``, ``freeze[2]`` in an ensemble, or ``freeze[dt=0.1]`` in a sweep."""
+    several = task.taskCount > 1 or task.sweep
+    return f"{task.name}[{task.instances.label(instance)}]" if several else str(task.name)
 
 
 def blocks(writers: int, readers: int) -> tuple[tuple[int, int], ...]:
@@ -187,7 +188,7 @@ def share_dsets(outport: Port, inport: Port) -> bool:
 
 
 def _pairs(writer: Task, outport: OutPort, reader: Task, inport: InPort) -> Iterator[tuple[int, int]]:
-    if INSTANCE in outport.filename and INSTANCE in inport.filename:
+    if outport.differs and inport.differs:
         index = PatternIndex((inport.pattern(j), j) for j in range(reader.taskCount))
         for i in range(writer.taskCount):
             yield from ((i, j) for j in sorted(index.meeting(outport.pattern(i))))
@@ -199,11 +200,7 @@ def _pairs(writer: Task, outport: OutPort, reader: Task, inport: InPort) -> Iter
 
 def _general(port: Port) -> str:
     """A pattern that covers the port's pattern for every instance."""
-    return _general_name(port.filename)
-
-
-def _general_name(name: str) -> str:
-    return name.replace(INSTANCE, "*")
+    return port.instances.general(port.filename)
 
 
 def _contested_names(workflow: Workflow, passing: Container[PortRef]) -> Iterator[Problem]:
@@ -228,8 +225,8 @@ def _fixed_names(task: Task, port: OutPort) -> Iterator[tuple[str, str]]:
     """Folders and names of the files that the instances write."""
     folder = task.cwd or ""
     for fixed in (name for name in port.names if not is_wild(name)):
-        for instance in range(task.taskCount if INSTANCE in folder + fixed else 1):
-            yield folder.replace(INSTANCE, str(instance)), posixpath.normpath(port.of_instance(fixed, instance))
+        for instance in range(task.taskCount if task.instances.differs(folder + fixed) else 1):
+            yield task.instances.fill(folder, instance), posixpath.normpath(port.of_instance(fixed, instance))
 
 
 def closing(links: Sequence[Link]) -> frozenset[PortRef]:
@@ -280,7 +277,7 @@ def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, 
         return
     for ref in writers.all:
         written = writers.port(ref)
-        if any(intersect(_general_name(one), _general(port)) for one in written.names[1:]):
+        if any(intersect(written.instances.general(one), _general(port)) for one in written.names[1:]):
             yield Problem(where, f"{who}: {_one_step(workflow.tasks[ref.task].label, written)}")
             return
     matching = writers.matching(port)
@@ -309,7 +306,7 @@ def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, 
 def _same_names(outport: OutPort, inport: InPort) -> bool:
     """True if both list the names that belong together, in one order."""
     return len(outport.names) == len(inport.names) and all(
-        intersect(_general_name(one), _general_name(other))
+        intersect(outport.instances.general(one), inport.instances.general(other))
         for one, other in zip(outport.names, inport.names, strict=True)
     )
 
@@ -361,7 +358,7 @@ def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[Por
                         "or a task 'func: wilkins.tasks.checkpoint' that reads them",
                     )
                 )
-            alike = task.taskCount > 1 and not is_wild(_general(port)) and INSTANCE not in (task.cwd or "")
+            alike = task.taskCount > 1 and not is_wild(_general(port)) and not task.instances.differs(task.cwd or "")
             if modes[reference] != "memory" and alike:
                 problems.append(
                     Problem(

@@ -35,7 +35,7 @@ def placed_again(plan: Plan, hosts: Sequence[Host], moved: Mapping[str, Rule]) -
         ResourceError: the hosts have too few slots, or lack one that a task asks for, or a task that is to be started
             again would be on several.
     """
-    names = [task.name.removesuffix(f"[{task.instance}]") for task in plan.tasks]
+    names = [task.entry_name for task in plan.tasks]
     for name in moved:
         if name not in names:
             raise UsageError(f"--set {name}.placement: the run has no task {name!r}{suggest(name, names)}")

@@ -89,7 +89,8 @@ class TaskPlan:
     index: int
     """Position in ``Plan.tasks``; also the task's index in the step store."""
     name: str
-    """Unique among instances: ``freeze`` or, with ``taskCount: 3``, ``freeze[0]`` to ``freeze[2]``."""
+    """Unique among instances: ``freeze``; with ``taskCount: 3``, ``freeze[0]`` to ``freeze[2]``; in a sweep,
+    ``freeze[dt=0.1]`` and so on."""
     instance: int
     """0-based number among the instances of one entry of the workflow file."""
     nprocs: int
@@ -144,10 +145,17 @@ class TaskPlan:
     """In a run on several hosts: where it is to run."""
     share: Share = ()
     """In a plan for several hosts: hosts and numbers of ranks, in the order of ranks."""
+    parameters: dict[str, str] = field(default_factory=dict)
+    """Of an instance of a sweep: its parameters, as they are written."""
     carries: str = ""
     """For a half of a relay: the steps that it carries to another host, in words. Empty for other tasks."""
     is_part: bool = False
     """Other ranks of the task run on other hosts."""
+
+    @property
+    def entry_name(self) -> str:
+        """The name of its entry in the workflow file, which its instances share."""
+        return self.name.partition("[")[0] if self.name.endswith("]") else self.name
 
     @property
     def is_relay(self) -> bool:

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import wilkins.transport
 from wilkins.errors import Problem, WorkflowError
@@ -23,7 +23,7 @@ from wilkins.plan.plan import FUNCTION, START, ChannelPlan, Kind, Launch, Plan, 
 from wilkins.plan.ports import Ports
 from wilkins.plan.program import Program, find_program, has_hdf5_inside
 from wilkins.schema.reading import plain
-from wilkins.spec.ensemble import INSTANCE, numbers_text
+from wilkins.spec.ensemble import Instances, numbers_text
 from wilkins.spec.gpu_names import asks
 from wilkins.spec.load import Document, load
 from wilkins.spec.workflow import Task, Workflow, function_of, ready_made
@@ -187,6 +187,7 @@ def _planned(
         index=index,
         name=instance_name(task, instance),
         instance=instance,
+        parameters=task.instances.parameters(instance),
         nprocs=task.nprocs,
         kind=_kind(task, launch),
         executable=command.executable,
@@ -258,7 +259,7 @@ def _restart(task: Task, instance: int, words: tuple[str, ...]) -> RestartRule |
     """The restart rule of one instance; its arguments come after `words`."""
     if task.restart is None:
         return None
-    rule = task.restart.replaced(INSTANCE, str(instance))
+    rule = task.restart.replaced(lambda text: task.instances.fill(text, instance))
     return rule if rule.args is None else replace(rule, args=(*words, *rule.args))
 
 
@@ -279,7 +280,7 @@ def _is_coupled(task: Task, number: int, wiring: Wiring) -> bool:
 
 def _environment(task: Task, instance: int, actions: str) -> dict[str, str]:
     threads = {"OMP_NUM_THREADS": str(task.threads)} if task.threads else {}
-    own = threads | {name: value.replace(INSTANCE, str(instance)) for name, value in (task.env or {}).items()}
+    own = threads | {name: task.instances.fill(value, instance) for name, value in (task.env or {}).items()}
     if not actions:
         return own
     path = _python_path(own)
@@ -345,13 +346,23 @@ def _ready_words(task: Task, instance: int, home: Path) -> tuple[str, ...]:
     name = ready_made(task)
     if name is None:
         return ()
-    options = json.dumps(plain(task.sections[all_tasks()[name].key]))
-    return name, options.replace(INSTANCE, str(instance)), json.dumps([*ports, str(home)])
+    options = plain(task.options(instance)[all_tasks()[name].key])
+    options = options if task.variants else _filled(options, task.instances, instance)
+    return name, json.dumps(options), json.dumps([*ports, str(home)])
+
+
+def _filled(value: Any, instances: Instances, instance: int) -> Any:
+    """Options of a ready-made task for one instance."""
+    if isinstance(value, dict):
+        return {name: _filled(item, instances, instance) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, instances, instance) for item in value]
+    return instances.fill(value, instance) if isinstance(value, str) else value
 
 
 def _check_code(task: Task, folders: tuple[Path, ...], problems: list[Problem]) -> None:
     """Looks for a task's function, and those that a ready-made task's options name, where its first instance will."""
-    entries = _python_path(task.env or {}).replace(INSTANCE, "0").split(os.pathsep)
+    entries = task.instances.fill(_python_path(task.env or {}), 0).split(os.pathsep)
     path = [str(folders[0] / entry) for entry in entries if entry]
     if function := function_of(task):
         from wilkins.tasks.code import misfit
@@ -367,15 +378,16 @@ def _check_code(task: Task, folders: tuple[Path, ...], problems: list[Problem]) 
     from wilkins.tasks.code import problem as code_problem
 
     ready = all_tasks()[name]
-    options = task.sections[ready.key]
-    for key, code in ready.code(options):
-        if found := code_problem(code.replace(INSTANCE, "0"), folders, path, elsewhere=bool(task.prefix)):
+    every = [sections[ready.key] for sections in task.variants or (task.sections,)]
+    named = {pair: one for one in every for pair in ready.code(one)}
+    for (key, code), options in named.items():
+        if found := code_problem(task.instances.fill(code, 0), folders, path, elsewhere=bool(task.prefix)):
             message = f"{task.label}, {ready.key}: '{key}: {code}': {found}"
             problems.append(Problem(options.where.of(key), message))
 
 
 def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list[Problem]) -> tuple[Path, Path | None]:
-    cwd = folder / Path((task.cwd or ".").replace(INSTANCE, str(instance))).expanduser()
+    cwd = folder / Path(task.instances.fill(task.cwd or ".", instance)).expanduser()
     if _makes_cwd(task) and not cwd.exists():
         above = next(parent for parent in cwd.parents if parent.exists())
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
@@ -388,7 +400,7 @@ def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list
         problems.append(Problem(task.where.of("cwd"), f"{task.label}: the 'cwd' {str(cwd)!r} {what}; {cure}"))
     if task.stdin is None:
         return cwd, None
-    stdin = home / Path(task.stdin.replace(INSTANCE, str(instance))).expanduser()
+    stdin = home / Path(task.instances.fill(task.stdin, instance)).expanduser()
     if not stdin.exists() or stdin.is_dir():
         what = "is a directory" if stdin.is_dir() else "does not exist"
         problems.append(
@@ -399,7 +411,7 @@ def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list
 
 def _makes_cwd(task: Task) -> bool:
     """Whether each instance has a folder of its own, which a run makes."""
-    return INSTANCE in (task.cwd or "")
+    return task.instances.differs(task.cwd or "")
 
 
 def _made(task: Task, cwds: Sequence[Path]) -> Iterator[str]:
@@ -535,7 +547,7 @@ def _environment_path() -> str:
 def _script_argument(task: Task, home: Path) -> Path | None:
     """The script of ``func: python3`` with the script among its arguments."""
     word = next((word for word in task.arguments(0) if word.endswith(".py")), None)
-    return home / (task.cwd or ".").replace(INSTANCE, "0") / word if word else None
+    return home / task.instances.fill(task.cwd or ".", 0) / word if word else None
 
 
 def _local(home: Path, name: str) -> str | None:

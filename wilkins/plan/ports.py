@@ -9,7 +9,6 @@ from wilkins.flow.publish import PublishRule
 from wilkins.plan.graph import Wiring, closing
 from wilkins.plan.plan import PortPlan, PortRef, TaskPlan
 from wilkins.schema.patterns import intersect
-from wilkins.spec.ensemble import INSTANCE
 from wilkins.spec.workflow import InPort, OutPort, Port, Task, Workflow
 from wilkins.transport.plan_table import Looks, ReadKeys, values_of
 
@@ -45,7 +44,7 @@ class Ports:
                     index=len(self.planned),
                     task=of.index,
                     direction="out",
-                    pattern=task.restart.files.replace(INSTANCE, str(of.instance)),
+                    pattern=task.instances.fill(task.restart.files, of.instance),
                     mode="file",
                     origin=str(task.where.of("restart")),
                     keep=task.restart.keep,

@@ -101,7 +101,7 @@ def problems(
                 port.where.of("filename"),
                 f"{who}, and its ranks could not distinguish them; let its producer number the names",
             )
-        if task.taskCount > 1 and INSTANCE not in port.filename:
+        if task.taskCount > 1 and not port.differs:
             yield Problem(
                 port.where.of("filename"), f"{who}, and each of its instances would; put {INSTANCE} into the name"
             )

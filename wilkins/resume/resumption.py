@@ -240,7 +240,7 @@ def started_from(task: TaskPlan, point: RestartPoint, runs: Sequence[str], loops
     if file:
         file = str(path_of(task, point, runs) or task.cwd / file) if point.inode else str(task.cwd / file)
         env[RESTART] = file
-    rule = None if task.restart is None else task.restart.replaced(FILE, file)
+    rule = None if task.restart is None else task.restart.replaced(lambda text: text.replace(FILE, file))
     return Resumed(
         args=rule.args if rule else None,
         env=env,

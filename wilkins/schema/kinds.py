@@ -23,8 +23,8 @@ _BYTES = {"": 1, "b": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4} | 
     f"{letter}i": 1024**power for power, letter in enumerate("kmgt", start=1)
 }
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_VARIABLE_SCHEMA = {"type": "string", "pattern": r"\$\{"}
-"""A value that ``${VAR}`` gives."""
+_VARIABLE_SCHEMA = {"type": "string", "pattern": r"\{"}
+"""A value that ``${VAR}`` gives, or ``{parameter}`` of a sweep."""
 
 
 class Parsed(Kind):

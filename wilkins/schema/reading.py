@@ -204,13 +204,13 @@ class Reader:
         known = {key_of(item): item for item in keys_of(cls)}
         before = len(self.problems)
         values: dict[str, Any] = {}
-        sections: dict[str, Any] = {}
+        sections: dict[str, yaml.Node] = {}
         positions: dict[str, Position] = {}
         for name, (name_node, value) in pairs.items():
             item = known.get(name)
             if item is None and name in (more := more_sections(cls)):
                 positions[name] = self.position(value)
-                sections[name] = self.section(more[name], value, f"{who}, {name}")
+                sections[name] = value
                 continue
             if item is None:
                 offered = [*more, *known]
@@ -227,11 +227,25 @@ class Reader:
             if item.metadata["required"] and name not in pairs:
                 meant = suggest(name, list(pairs)).replace("did you mean", "or is it what you mean by")
                 self.problem(node, f"{who}: the key {name!r} is missing; add '{name}: ...'{meant}")
+        if sections and len(self.problems) == before:
+            values |= self._more_sections(cls, values, sections, who)
         if len(self.problems) > before:
             return INVALID
-        if sections:
-            values["sections"] = sections
         return cls(**values, where=Where(self.position(node), positions))
+
+    def _more_sections(
+        self, cls: type, values: Mapping[str, Any], nodes: Mapping[str, yaml.Node], who: str
+    ) -> dict[str, Any]:
+        """The fields ``sections`` and, if the values of other keys stand in them, ``variants``."""
+        more = more_sections(cls)
+        variants_of: Callable[..., Iterator[Mapping[str, yaml.Node]]] | None = getattr(cls, "variants_of", None)
+        found: list[dict[str, Any]] = []
+        for one in variants_of(values, nodes) if variants_of else (nodes,):
+            before = len(self.problems)
+            found.append({name: self.section(more[name], node, f"{who}, {name}") for name, node in one.items()})
+            if len(self.problems) > before:
+                break
+        return {"sections": found[0]} | ({"variants": tuple(found)} if len(found) > 1 else {})
 
 
 def scalars(node: yaml.MappingNode) -> dict[str, str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from wilkins.errors import Position, count_of
 from wilkins.schema.patterns import intersect
-from wilkins.spec.ensemble import INSTANCE
 from wilkins.spec.gpu_names import VISIBLE, listed, number_of
 from wilkins.spec.workflow import InPort, OutPort, Port, Task, ready_made
 
@@ -26,7 +25,7 @@ def of_devices(task: Task) -> Iterator[tuple[Position, str]]:
         message = f"{task.label}: 'gpus' and {VISIBLE} under 'env' both say which GPUs it sees; remove one of them"
         yield task.where.of("gpus"), message
         return
-    most = len(listed(own.replace(INSTANCE, "0"))) if own is not None else task.gpus
+    most = len(listed(task.instances.fill(own, 0))) if own is not None else task.gpus
     how = f"{VISIBLE} under 'env' leaves it {most or 'none'}" if own is not None else f"'gpus' is {most}"
     devices: dict[str, Port] = {}
     for noun, ports in (("inport", task.inports), ("outport", task.outports)):
@@ -72,11 +71,12 @@ def of_failure(task: Task) -> Iterator[tuple[Position, str]]:
         return
     where = task.where.of("min_instances")
     if task.taskCount == 1:
-        yield where, f"{task.label}: 'min_instances' is for an ensemble ('taskCount'); remove it"
+        yield where, f"{task.label}: 'min_instances' is for an ensemble ('taskCount' or 'sweep'); remove it"
     elif task.min_instances > task.taskCount:
         yield (
             where,
-            f"{task.label}: 'min_instances' is {task.min_instances}, more than its 'taskCount' of {task.taskCount}",
+            f"{task.label}: 'min_instances' is {task.min_instances}, more than its "
+            f"{'sweep' if task.sweep else 'taskCount'!r} of {task.taskCount}",
         )
     if task.on_failure == "continue":
         yield (

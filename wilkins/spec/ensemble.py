@@ -1,4 +1,4 @@
-"""What differs between the instances of a task: lists of parameters among its arguments, numbers in its file names."""
+"""What differs between the instances of a task: values among its arguments, and what its placeholders stand for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,50 @@ from wilkins.values import dataclass
 
 INSTANCE = "{instance}"
 """Stands for the number of the instance."""
+
+_PLACEHOLDER = r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}"
+"""Not that of ``${NAME}``, which is a shell's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """The instances of a task: what ``{instance}`` and, in a sweep, ``{parameter}`` stand for in each."""
+
+    names: tuple[str, ...] = ()
+    """The parameters of a sweep, in the order of the file."""
+    rows: tuple[tuple[str, ...], ...] = ()
+    """By instance: their values, as they are written."""
+    labels: tuple[str, ...] = ()
+    """By instance of a sweep: what tells it from the others, ``dt=0.1,seed=2``."""
+
+    def label(self, instance: int) -> str:
+        """What stands in brackets behind the task's name."""
+        return self.labels[instance] if self.labels else str(instance)
+
+    def parameters(self, instance: int) -> dict[str, str]:
+        """The parameters of an instance; empty but for a sweep."""
+        return dict(zip(self.names, self.rows[instance], strict=True)) if self.rows else {}
+
+    def fill(self, text: str, instance: int, number: int | None = None) -> str:
+        """The text for one instance. `number`: what ``{instance}`` stands for, if not for the instance's number."""
+        if "{" not in text:
+            return text
+        values = {"instance": str(instance if number is None else number), **self.parameters(instance)}
+        return re.sub(_PLACEHOLDER, lambda found: values.get(found[1], found[0]), text)
+
+    def differs(self, text: str) -> bool:
+        """Whether the text holds a placeholder, so that it is each instance's own."""
+        return any(name == "instance" or name in self.names for name in placeholders(text))
+
+    def general(self, pattern: str) -> str:
+        """A pattern that covers that of every instance."""
+        known = {"instance", *self.names}
+        return re.sub(_PLACEHOLDER, lambda found: "*" if found[1] in known else found[0], pattern)
+
+
+def placeholders(text: str) -> list[str]:
+    """The words in braces of a text."""
+    return re.findall(_PLACEHOLDER, text) if "{" in text else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +15,8 @@ from wilkins.schema.patterns import intersect, is_wild, pattern_problem
 from wilkins.schema.positions import compose, compose_option, read_text
 from wilkins.schema.reading import INVALID, Reader, keys_of, scalars
 from wilkins.schema.sections import SectionMap
-from wilkins.spec import contradictions, doubles, parameters
-from wilkins.spec.ensemble import INSTANCE, PerInstance
+from wilkins.spec import contradictions, doubles, parameters, sweep
+from wilkins.spec.ensemble import INSTANCE, PerInstance, placeholders
 from wilkins.spec.workflow import Dset, InPort, OutPort, Parameter, Port, Task, Workflow, default_name, ready_made
 from wilkins.tasks.registry import PREFIX, all_tasks
 from wilkins.values import dataclass, replace
@@ -57,7 +57,7 @@ def load(path: str | Path, overrides: Sequence[str] = (), environment: Mapping[s
     for name, parameter in (workflow.parameters or {}).items():
         if name not in reader.used:
             reader.note(parameter.where.position, f"parameter {name!r} is not used; write ${{{name}}}, or remove it")
-    tasks = tuple(doubles.joined(reader, task) for task in _named(reader, workflow.tasks))
+    tasks = tuple(_swept(doubles.joined(reader, task)) for task in _named(reader, workflow.tasks))
     workflow = replace(workflow, name=workflow.name or path.stem, tasks=tasks)
     if not re.fullmatch(_TASK_NAME, workflow.name):
         workflow = replace(workflow, name=default_name(workflow.name))
@@ -85,6 +85,20 @@ def _settle(reader: Reader, root: yaml.Node, overrides: Sequence[str]) -> yaml.N
             taken = [item.name for item in keys_of(Workflow)]
             reader.parameters = parameters.resolve(reader, {} if read is INVALID else read, settings, taken)
     return root
+
+
+def _swept(task: Task) -> Task:
+    """A task with as many instances as its sweep has, whose parameters its ports know."""
+    if task.sweep is None:
+        return task
+    instances = sweep.labelled(task.sweep, str(task.name))
+    return replace(
+        task,
+        sweep=instances,
+        taskCount=len(instances.rows),
+        inports=tuple(replace(port, instances=instances) for port in task.inports),
+        outports=tuple(replace(port, instances=instances) for port in task.outports),
+    )
 
 
 def place(port: Port) -> Place | None:
@@ -164,16 +178,59 @@ def _check_ready_made(reader: Reader, task: Task) -> None:
         message = f"{task.label}: {task.func!r} needs its options; add '{found.key}: {{...}}'"
         reader.problem(task.where.of("func"), message)
     else:
-        options = task.sections[found.key]
-        for name, message in found.check(options, task):
-            reader.problem(options.where.of(name), f"{task.label}, {found.key}: {message}")
+        for sections in task.variants or (task.sections,):
+            options = sections[found.key]
+            for name, message in found.check(options, task):
+                reader.problem(options.where.of(name), f"{task.label}, {found.key}: {message}")
         if task.args:
             message = f"{task.label}: a ready-made task takes no 'args'; its options stand under {found.key!r}"
             reader.problem(task.where.of("args"), message)
 
 
+def _check_sweep(reader: Reader, task: Task) -> None:
+    """Placeholders that stand for nothing, and values that cannot be part of a file's name."""
+    if task.sweep is None:
+        return
+    if "taskCount" in task.where:
+        message = f"{task.label}: 'sweep' and 'taskCount' both say how many instances it has; remove 'taskCount'"
+        reader.problem(task.where.of("taskCount"), message)
+    for where, texts in texts_of(task):
+        for name in dict.fromkeys(name for text in texts for name in placeholders(text)):
+            if name not in (*task.sweep.names, "instance", "filename", "file"):
+                hint = suggest(name, [*task.sweep.names, "instance"]) or (
+                    f"; its parameters are {', '.join(task.sweep.names)} (as part of a text, write '{{ {name} }}')"
+                )
+                message = f"{task.label}: {{{name}}} is no parameter of its sweep{hint}"
+                reader.problem(where, message)
+    for port in (*task.inports, *task.outports):
+        used = {name for text in (*port.names, getattr(port, "as_", None) or "") for name in placeholders(text)}
+        for place, name in enumerate(task.sweep.names):
+            wrong = next((row[place] for row in task.sweep.rows if name in used and set("/*?[]") & {*row[place]}), None)
+            if wrong is not None:
+                reader.problem(
+                    port.where.of("filename"),
+                    f"{task.label}: {{{name}}} may be {wrong!r}, which cannot be part of a file's name; use "
+                    f"{INSTANCE} there",
+                )
+
+
+def texts_of(task: Task) -> Iterator[tuple[Position, Sequence[str]]]:
+    """The texts of a task in which placeholders may stand, but for options of ready-made tasks."""
+    words = [text for word in task.args for text in (word.values if isinstance(word, PerInstance) else (word,))]
+    yield task.where.of("args"), words
+    yield task.where.of("env"), tuple((task.env or {}).values())
+    yield task.where.of("cwd"), (task.cwd or "",)
+    yield task.where.of("stdin"), (task.stdin or "",)
+    if task.restart:
+        yield task.where.of("restart"), (task.restart.files, *(task.restart.args or ()), *task.restart.hook)
+    for port in (*task.inports, *task.outports):
+        yield port.where.of("filename"), port.names
+        yield port.where.of("as"), (getattr(port, "as_", None) or "",)
+
+
 def _check_task(reader: Reader, task: Task) -> None:
     _check_ready_made(reader, task)
+    _check_sweep(reader, task)
     for where, message in (
         *contradictions.of_devices(task),
         *contradictions.of_failure(task),

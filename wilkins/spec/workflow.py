@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
+
+import yaml
 
 from wilkins.flow.placement import Rule
 from wilkins.flow.policy import FlowPolicy
@@ -34,9 +36,10 @@ from wilkins.schema.kinds import (
 from wilkins.schema.patterns import is_folder, is_wild
 from wilkins.schema.reading import Where, key
 from wilkins.schema.sections import Section, SectionList, SectionMap
-from wilkins.spec.ensemble import INSTANCE, Arguments, Numbers, PerInstance
+from wilkins.spec.ensemble import INSTANCE, Arguments, Instances, Numbers, PerInstance
 from wilkins.spec.placements import Placement
 from wilkins.spec.restarts import Restart
+from wilkins.spec.sweep import Sweep, filled_node, holds_placeholder
 from wilkins.tasks.registry import PREFIX, sections
 from wilkins.transport.plan_table import ReadKeys
 from wilkins.values import dataclass, field, replace
@@ -115,6 +118,8 @@ class Port:
         "out: 0, 1, 2, ...",
     )
     where: Where
+    instances: Instances = field(default=Instances())
+    """Those of the task."""
 
     def pattern(self, instance: int) -> str:
         """The names of one instance's files."""
@@ -140,9 +145,14 @@ class Port:
         return tuple(self.of_instance(posixpath.basename(name), instance) for name in self.names[1:])
 
     def of_instance(self, name: str, instance: int) -> str:
-        """A name with the number of an instance in it."""
+        """A name with the number and the parameters of an instance in it."""
         number = self.range[instance] if self.range and INSTANCE in self.filename else instance
-        return name.replace(INSTANCE, str(number))
+        return self.instances.fill(name, instance, number)
+
+    @property
+    def differs(self) -> bool:
+        """Whether each instance has names of its own."""
+        return self.instances.differs(self.filename)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +240,9 @@ class InPort(ReadKeys, Port):
         return replace(policy, queue=depth)
 
 
+_NUMBERED = Instances()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskModel:
     """What `wilkins simulate` takes a task to do."""
@@ -275,6 +288,15 @@ class Task:
         default=1,
         doc="Instances of the task (an ensemble). n writing and m reading instances are joined in "
         "contiguous, balanced blocks.",
+    )
+    sweep: Instances | None = key(
+        Sweep(),
+        default=None,
+        doc="An ensemble with parameters (`wilkins help sweeps`), instead of `taskCount`: `{name}` stands for the "
+        "instance's value wherever `{instance}` may stand. `{grid: {dt: [0.1, 0.2], seed: [1, 2, 3]}}`: each value "
+        "with each; `{zip: {dt: [0.1, 0.2], seed: [1, 2]}}`: the first values, then the second ones; `{list: [{dt: "
+        "0.1, seed: 1}, ...]}`; `{csv: params.csv}`: a row for each instance; `{random: {count: 24, seed: 7, lr: "
+        "{loguniform: [1e-5, 1e-1]}}}`: drawn by `uniform`, `loguniform`, `integer` or `choice`.",
     )
     args: tuple[str | PerInstance, ...] = key(
         Arguments(),
@@ -396,7 +418,9 @@ class Task:
     )
     where: Where
     sections: Mapping[str, Any] = field(default_factory=dict)
-    """Options of ready-made tasks, by name."""
+    """Options of ready-made tasks, by name; of a sweep, those of its first instance."""
+    variants: tuple[Mapping[str, Any], ...] = field(default=())
+    """By instance of a sweep: its options, if parameters stand in them."""
 
     @property
     def label(self) -> str:
@@ -406,7 +430,26 @@ class Task:
     def arguments(self, instance: int) -> tuple[str, ...]:
         """The arguments of one instance."""
         words = (word.values[instance] if isinstance(word, PerInstance) else word for word in self.args)
-        return tuple(word.replace(INSTANCE, str(instance)) for word in words)
+        return tuple(self.instances.fill(word, instance) for word in words)
+
+    @property
+    def instances(self) -> Instances:
+        """What its placeholders stand for."""
+        return self.sweep or _NUMBERED
+
+    def options(self, instance: int) -> Mapping[str, Any]:
+        """Options of ready-made tasks for one instance, by name."""
+        return self.variants[instance] if self.variants else self.sections
+
+    @staticmethod
+    def variants_of(values: Mapping[str, Any], nodes: Mapping[str, yaml.Node]) -> Iterator[Mapping[str, yaml.Node]]:
+        """The sections as they are in each instance, once if they are the same in all."""
+        instances = values.get("sweep") or _NUMBERED
+        if not any(holds_placeholder(node, instances) for node in nodes.values()):
+            yield nodes
+            return
+        for instance in range(len(instances.rows)):
+            yield {name: filled_node(node, instances, instance) for name, node in nodes.items()}
 
     @staticmethod
     def more_sections() -> Mapping[str, type]:

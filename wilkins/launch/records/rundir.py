@@ -125,7 +125,7 @@ class RunDirectory:
 
     def log_path(self, task: str, rank: int | None = None) -> Path:
         """The log of a task, or of one of its ranks."""
-        stem = own_form(re.sub(r"[^\w.\[\]-]", "_", text_of(task)))
+        stem = own_form(re.sub(r"[^\w.,=+\[\]-]", "_", text_of(task)))
         return self.path / (f"{stem}.log" if rank is None else f"{stem}.{rank}.log")
 
     def points_path(self, task: str) -> Path:

@@ -44,7 +44,7 @@ def take(plan: Plan, report: Report, pids: Mapping[int, int], at: float) -> Snap
         tasks.append(
             TaskNow(
                 name=task.name,
-                entry=task.name.removesuffix(f"[{task.instance}]"),
+                entry=task.entry_name,
                 ranks=task.nprocs,
                 state=found.state,
                 steps=steps[task.index],

@@ -24,7 +24,7 @@ def graph_of(
         channels: the account of the run, if it has one.
         sizes: mean size of a step, by task instance and pattern with a tab between.
     """
-    entry = [task.name.removesuffix(f"[{task.instance}]") for task in plan.tasks]
+    entry = [task.entry_name for task in plan.tasks]
     members: dict[str, list[str]] = defaultdict(list)
     for task in plan.tasks:
         members[entry[task.index]].append(task.name)

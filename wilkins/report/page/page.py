@@ -124,9 +124,7 @@ def _oversubscribed(records: Records) -> list[str]:
     cores = records.versions.get("cores", "")
     if records.plan.hosts or not cores.isdecimal():
         return []
-    return oversubscribed(
-        {task.name.removesuffix(f"[{task.instance}]"): task.nprocs for task in records.plan.tasks}, int(cores)
-    )
+    return oversubscribed({task.entry_name: task.nprocs for task in records.plan.tasks}, int(cores))
 
 
 def _json(path: Path) -> dict[str, Any]:
