@@ -258,7 +258,9 @@ def of_report(child: argparse.ArgumentParser) -> None:
         default=Path("wilkins-runs/latest"),
         help="the run's directory, or its name in wilkins-runs (default: latest)",
     )
-    child.add_argument("-o", "--output", metavar="FILE", type=Path, help="the page (default: report.html)")
+    child.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="default: report.html; with --table, standard output"
+    )
     child.add_argument(
         "--crate",
         metavar="FOLDER|FILE.zip",
@@ -267,6 +269,16 @@ def of_report(child: argparse.ArgumentParser) -> None:
     )
     child.add_argument(
         "--with-files", action="store_true", help="with --crate: copy the files that the run has left on disk, too"
+    )
+    child.add_argument(
+        "--table", action="store_true", help="CSV instead of a page: a row for each instance, with parameters of sweeps"
+    )
+    child.add_argument(
+        "--results",
+        metavar="PATTERN",
+        default="",
+        help="with --table: a file of JSON or CSV that each instance has left in its folder, whose values are columns, "
+        "too; {instance} and {parameter} stand for its own",
     )
 
 

@@ -379,6 +379,17 @@ def _trace(parsed: argparse.Namespace) -> int:
 def _report(parsed: argparse.Namespace) -> int:
     if parsed.with_files and parsed.crate is None:
         raise UsageError("--with-files is for a crate: give --crate FOLDER or --crate FILE.zip, too")
+    if parsed.results and not parsed.table:
+        raise UsageError(
+            "--results PATTERN goes with --table: wilkins report --table --results results-{instance}.json"
+        )
+    if parsed.table:
+        if parsed.crate is not None:
+            raise UsageError("--table and --crate are two commands: give one of them at a time")
+        from wilkins.report.table import output_table
+
+        output_table(parsed.run, parsed.results, parsed.output)
+        return 0
     if parsed.crate is not None:
         from wilkins.report.crate import crate
 
@@ -519,7 +530,7 @@ COMMANDS = {
         _simulate, "predict the timeline of a workflow from the `model` of its tasks", takes.of_simulate
     ),
     "trace": Command(_trace, "show the timeline of a run as it happened", takes.of_trace),
-    "report": Command(_report, "write a page that shows a run: its graph, timeline, steps and logs", takes.of_report),
+    "report": Command(_report, "write a page that shows a run, or its numbers as a table", takes.of_report),
     "top": Command(_top, "show how far a run is while it goes on", takes.of_top),
     "runs": Command(_runs, "list the runs in a folder, or remove old ones", takes.of_runs),
     "schema": Command(_schema, "print the JSON Schema of workflow files, for editors", takes.of_schema),

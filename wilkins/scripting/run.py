@@ -16,6 +16,8 @@ from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.report.runlist import runs_in
 from wilkins.report.runs import events_of_run, timeline_of_run
+from wilkins.report.table import rows
+from wilkins.schema.kinds import typed
 
 if TYPE_CHECKING:
     import pandas
@@ -98,6 +100,21 @@ class Run:
         from wilkins.report.page.page import written
 
         return written(self.path, Path(path))
+
+    def table(self, results: str = "") -> list[dict[str, Any]]:
+        """A row for each instance: its parameters, what it did, and its own results (`wilkins report --table`).
+
+        Args:
+            results: the name of a file that each instance has left in its folder, in which ``{instance}`` and
+                parameters stand for its own: an object of JSON, or CSV, of which the last line counts.
+
+        Raises:
+            UsageError: a file of results cannot be read.
+        """
+        return [
+            {name: typed(value) if isinstance(value, str) else value for name, value in row.items()}
+            for row in rows(self.path, results)
+        ]
 
     def log(self, task: str) -> str:
         """The output of a task; all logs, if each rank has one.

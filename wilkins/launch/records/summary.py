@@ -39,6 +39,8 @@ class TaskSummary:
     moving_s: float
     retries: int = 0
     """Of the starts, those after a failure."""
+    wall_s: float = 0.0
+    """The time its programs ran, from start to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ def task_summaries(report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]
                 waiting_s=waiting,
                 moving_s=moving,
                 retries=end.retries,
+                wall_s=end.running_s,
             )
         )
     return lines
