@@ -144,7 +144,11 @@ def of_run(child: argparse.ArgumentParser) -> None:
         help="over several hosts: the network interface (ib0), network (10.1.0.0/16) or address by which they reach "
         "each other; WILKINS_INTERFACE says the same",
     )
-    child.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
+    child.add_argument(
+        "--quiet",
+        action="store_true",
+        help="keep the tasks' output in their logs, but for the last lines of one that fails",
+    )
 
 
 def of_submit(child: argparse.ArgumentParser) -> None:

@@ -141,9 +141,11 @@ def test_a_program_that_fails_ends_the_run_on_all_hosts(rig: Rig, folder: Path) 
     write_program(
         folder / "read.py", READ.format(python=sys.executable).replace("step += 1", "step += 1; 1 / (step - 3)")
     )
-    finished = run(rig, folder)
+    finished = run(rig, folder, "--quiet")
     assert finished.code == 1
     assert "ana: failed: exit code 1" in finished.err
+    assert "wilkins:     ZeroDivisionError: " in finished.err, "the terminal shows nothing else of it"
+    assert "got" not in finished.out
     nothing_is_left(rig)
 
 

@@ -104,7 +104,7 @@ def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequ
     names = _distinct([joined.name for joined in hosts])
     plan = as_launched(planned.plan, [(name, joined.ranks) for name, joined in zip(names, hosts, strict=True)])
     widest = max((label for task in plan.tasks for label in labels(task)), key=len)
-    more = {"quiet": options.quiet, "widest": widest, **asdict(worlds)}
+    more = {"widest": widest, **asdict(worlds)}
     options = replace(options, resumption=planned.record)
     return head.run(plan, options, partial(JobHead, hosts, more), [widest]).code
 

@@ -114,6 +114,7 @@ class Head:
                 run=str(records.path),
                 host=host.part.host,
                 go_back=options.go_back,
+                quiet=options.quiet,
                 folder=str(Path.cwd()),
                 environment=_passed_on(),
                 **self.more(host.part),

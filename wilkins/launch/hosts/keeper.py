@@ -51,8 +51,8 @@ _SEES_WITHIN = 20.0
 class _RemoteTerminal(Terminal):
     """A terminal at the head's end."""
 
-    def __init__(self, control: Control) -> None:
-        super().__init__([], quiet=True)
+    def __init__(self, control: Control, *, quiet: bool) -> None:
+        super().__init__([], quiet=quiet)
         self._control = control
 
     def lines(self, name: str, text: bytes) -> None:
@@ -124,6 +124,7 @@ class Keeper:
         self._key = setup["key"]
         self._relays = Relays(plan, self.part)
         self._go_back = setup["go_back"]
+        self._quiet: bool = setup["quiet"]
         self._spanning = self.make_spanning(plan)
         shared = [task.index for task in self.part.plan.tasks if self._spanning.starts(task)]
         self._polls = HostPolls(plan, self.part, shared)
@@ -146,7 +147,7 @@ class Keeper:
             after: the later messages of the head.
         """
         plan = self.part.plan
-        terminal = _RemoteTerminal(self._control)
+        terminal = _RemoteTerminal(self._control, quiet=self._quiet)
         sweep()
         make_folders(plan)
         with Guard() as guard:

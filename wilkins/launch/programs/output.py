@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,8 @@ from wilkins.errors import count_of, refused
 from wilkins.terminal.wording import paragraphs
 
 _CHUNK = 65536
+_LAST = 20
+"""Lines of a failed task that are shown, if none were before."""
 _COLOURS = (36, 33, 35, 32, 34, 31)
 
 
@@ -117,6 +120,11 @@ class Terminal:
             print(text, file=sys.stderr, flush=True)
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether tasks' lines are not shown, and stand in their logs alone."""
+        return self._quiet
+
+    @property
     def is_live(self) -> bool:
         """Whether lines can be kept below all others: the error stream is a terminal that can move its cursor."""
         return self._below.is_live
@@ -167,6 +175,19 @@ class Log:
     def say(self, message: str) -> None:
         """Show lines of the launcher about the task."""
         self._terminal.say(message)
+
+    def unseen(self) -> list[str]:
+        """The last lines that the task has printed, if the terminal does not show them."""
+        if not self._terminal.is_quiet:
+            return []
+        ranks = self.path.parent.glob(f"{glob.escape(self.path.stem)}.[0-9]*.log")  # in one job, of a task of several
+        with contextlib.suppress(OSError):
+            written = [path for path in (self.path, *ranks) if path.stat().st_size]
+            newest = max(written, key=lambda path: path.stat().st_mtime, default=self.path)
+            with newest.open("rb") as file:
+                file.seek(max(0, newest.stat().st_size - _CHUNK))
+                return file.read().decode(errors="backslashreplace").rstrip().splitlines()[-_LAST:]
+        return []
 
     def mute(self) -> None:
         """Show nothing more on the terminal."""

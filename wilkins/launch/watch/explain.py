@@ -32,11 +32,10 @@ def failed(run: TaskRun, report: Report | None = None) -> str:
     once = again and not run.failures and run.plan.rerun == "auto" and not takes_filename(run.plan)
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
     said = f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
-    return (
-        paragraphs(said, *_not_there(run, report), *failed_open(run.plan, report), *_listed_a_part(run, report))
-        if report
-        else said
-    )
+    if report:
+        said = paragraphs(said, *_not_there(run, report), *failed_open(run.plan, report), *_listed_a_part(run, report))
+    last = run.log.unseen()
+    return "\n".join([said, "  it printed last:", *(f"    {line}" for line in last)] if last else [said])
 
 
 def retried(run: TaskRun, report: Report | None = None) -> str:
