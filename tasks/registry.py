@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +35,9 @@ class ReadyMade:
     """Checks the options of a task (a `wilkins.spec.workflow.Task`): gives keys of the section, and messages."""
     code: Callable[[Any], Iterable[tuple[str, str]]] = lambda _: ()
     """The functions that the options name, as `wilkins.tasks.code` finds them: keys of the section, and names."""
+    calls: Callable[[Any], Iterable[tuple[str, str, Collection[str]]]] = lambda _: ()
+    """Of these functions, those that are called with arguments by name alone: the key with the arguments, the function,
+    and the names of its arguments."""
     saves: Callable[[Any], bool] = lambda _: False
     """Whether the options ask for saves that make a run resumable by themselves."""
     section: str = ""

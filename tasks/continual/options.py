@@ -250,6 +250,7 @@ TASK = ReadyMade(
     module="wilkins.tasks.continual.task.run",
     check=_check,
     code=_code,
+    calls=lambda options: [("model_args", options.model, list(options.model_args or ()))],
     saves=lambda options: options.save is not None,
     needs=("torch",),
 )

@@ -88,5 +88,8 @@ TASK = ReadyMade(
     module="wilkins.tasks.inference.run",
     check=_check,
     code=lambda options: [("model", options.model)],
+    calls=lambda options: (
+        [("model_args", options.model, list(options.model_args))] if options.model_args is not None else []
+    ),
     needs=("torch",),
 )

@@ -164,7 +164,7 @@ def test_code_that_is_not_there(case: Case, monkeypatch: pytest.MonkeyPatch, opt
         "network.py:network",
         "network.py:Layer",
         "all.py:any",
-        pytest.param("torch.nn:Linear", marks=pytest.mark.needs("python:torch")),
+        pytest.param("torch.nn:ReLU", marks=pytest.mark.needs("python:torch")),
     ],
 )
 def test_code_that_may_be_there(case: Case, monkeypatch: pytest.MonkeyPatch, model: str) -> None:
@@ -195,3 +195,68 @@ def test_the_front_imports_neither_torch_nor_numpy() -> None:
         "print(sorted({'torch', 'numpy', 'h5py', 'mpi4py', 'matplotlib'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout == b"[]\n"
+
+
+NETS = """\
+import functools
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, width, depth=1, *, bias=True, act): ...
+
+class Plain(torch.nn.Module):
+    pass
+
+def net(width, **more): ...
+
+@functools.cache
+def cached(width): ...
+
+if torch:
+    def either(width): ...
+else:
+    def either(depth): ...
+"""
+
+
+@pytest.mark.needs("python:torch")
+@pytest.mark.parametrize(
+    ("model", "given", "message"),
+    [
+        ("net.py:Net", "{widht: 3, act: r}", "net.py, line 4: Net(width, depth, bias, act) takes no 'widht'; did you"),
+        (
+            "net.py:Net",
+            "{width: 3, act: r, size: 1}",
+            "net.py, line 4: Net(width, depth, bias, act) takes no 'size'; r",
+        ),
+        ("net.py:Net", "{width: 3}", "net.py, line 4: Net(width, depth, bias, act) needs 'act'; add it"),
+        ("net.py:net", "{depth: 3}", "net.py, line 10: net(width, ...) needs 'width'; add it"),
+        ("torch.nn:Linear", "{in_features: 3, out: 1}", "takes no 'out'"),
+        ("torch.nn:Linear", "{in_features: 3}", "needs 'out_features'; add it"),
+        ("net.py:Net", "{width: 3, bias: false, act: r}", ""),
+        ("net.py:net", "{width: 3, anything: 1}", ""),
+        ("torch.nn:Linear", "{in_features: 3, out_features: 1}", ""),
+        ("net.py:Plain", "{width: 3}", ""),
+        ("net.py:cached", "{depth: 3}", ""),
+        ("net.py:either", "{size: 3}", ""),
+    ],
+)
+def test_arguments_that_a_model_does_not_take_are_found_without_running_it(
+    case: Case, model: str, given: str, message: str
+) -> None:
+    (case.folder / "net.py").write_text(NETS)
+    train(case, f"model: '{model}', inputs: /x, label: /y, model_args: {given}")
+    if not message:
+        assert case.plan()
+        return
+    column = 12 + len(f"{{model: '{model}', inputs: /x, label: /y, model_args: ")
+    assert case.error().startswith(f"workflow.yaml:6:{column}: error: task 'continual', train: 'model_args': ")
+    assert message in case.error()
+
+
+def test_a_model_without_arguments_needs_those_that_have_no_default(case: Case) -> None:
+    (case.folder / "net.py").write_text(NETS)
+    train(case, GOOD)
+    assert "train: 'model_args': net.py, line 4: Net(width, depth, bias, act) needs 'width'" in case.error()
+    infer(case, "models: 'm*.h5', model: 'net.py:Net', inputs: /x")
+    assert case.plan(), "they come with the model's versions"

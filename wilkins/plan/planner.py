@@ -27,7 +27,7 @@ from wilkins.spec.ensemble import Instances, numbers_text
 from wilkins.spec.gpu_names import asks
 from wilkins.spec.load import Document, load
 from wilkins.spec.workflow import Task, Workflow, function_of, ready_made
-from wilkins.tasks.registry import all_tasks
+from wilkins.tasks.registry import ReadyMade, all_tasks
 from wilkins.transport.plan_table import values_of
 from wilkins.values import dataclass, replace
 
@@ -384,6 +384,21 @@ def _check_code(task: Task, folders: tuple[Path, ...], problems: list[Problem]) 
         if found := code_problem(task.instances.fill(code, 0), folders, path, elsewhere=bool(task.prefix)):
             message = f"{task.label}, {ready.key}: '{key}: {code}': {found}"
             problems.append(Problem(options.where.of(key), message))
+    if not task.prefix:
+        _check_calls(task, ready, folders, path, problems)
+
+
+def _check_calls(
+    task: Task, ready: ReadyMade, folders: tuple[Path, ...], path: Sequence[str], problems: list[Problem]
+) -> None:
+    """Looks whether functions take the arguments that a ready-made task's options give them."""
+    from wilkins.tasks.signatures import unfit
+
+    every = [sections[ready.key] for sections in task.variants or (task.sections,)]
+    called = {(key, code, tuple(given)): one for one in every for key, code, given in ready.calls(one)}
+    for (key, code, given), options in called.items():
+        if message := unfit(task.instances.fill(code, 0), given, folders, path):
+            problems.append(Problem(options.where.of(key), f"{task.label}, {ready.key}: {key!r}: {message}"))
 
 
 def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list[Problem]) -> tuple[Path, Path | None]:
