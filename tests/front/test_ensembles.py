@@ -205,3 +205,43 @@ def test_blocks_are_drawn_in_as_few_lines_as_there_are_blocks(writers: int, read
 def test_numbers_are_shown_as_runs() -> None:
     assert numbers_text([3]) == "[3]"
     assert numbers_text([0, 1, 2, 5, 7, 8]) == "[0..2,5,7..8]"
+
+
+SAME = "instances have the same command, arguments, environment, folder and input, so all of them do the same"
+
+
+@pytest.mark.parametrize(
+    ("keys", "noted"),
+    [
+        ("taskCount: 3", "note: task 'sim': its 3"),
+        ("taskCount: 3, args: [a, [1, 1, 1]]", "note: task 'sim': its 3"),
+        ("sweep: {grid: {dt: [1, 2]}}, outports: [{filename: 'o{dt}.h5'}]", "note: task 'sim': its 2"),
+        ("taskCount: 3, args: ['{instance}']", ""),
+        ("taskCount: 3, args: [[1, 1, 2]]", ""),
+        ("taskCount: 3, env: {N: '{instance}'}", ""),
+        ("taskCount: 3, cwd: 'run/{instance}'", ""),
+        ("sweep: {grid: {dt: [1, 2]}}, args: ['{dt}']", ""),
+        ("args: [a]", ""),
+    ],
+)
+def test_instances_that_all_do_the_same_are_noted(case: Case, keys: str, noted: str) -> None:
+    case.write(f"tasks:\n  - {{func: ./sim, {keys}}}\n")
+    found = [note for note in case.plan().notes if SAME in note]
+    assert len(found) == bool(noted)
+    assert all(noted in note for note in found), found
+
+
+def test_instances_that_read_from_others_do_not_all_do_the_same(case: Case) -> None:
+    one = [note for note in case.write(ensemble(1, 2)).plan().notes if SAME in note]
+    assert len(one) == 1, "both get every step"
+    assert "task 'ana': its 2" in one[0]
+    several = [note for note in case.write(ensemble(2, 2)).plan().notes if SAME in note]
+    assert [note.partition("its")[0].rpartition("task ")[2] for note in several] == ["'sim': "]
+
+
+def test_parameters_of_a_sweep_that_stand_nowhere_are_noted(case: Case) -> None:
+    text = "tasks:\n  - {func: ./sim, sweep: {grid: {dt: [1, 2], seed: [1], n: [2]}}, args: ['{dt}']}\n"
+    assert any(
+        "task 'sim': seed, n of its sweep stand nowhere; write {seed} into 'args' or 'env'" in note
+        for note in case.write(text).plan().notes
+    )

@@ -209,7 +209,7 @@ def test_instances_must_not_all_write_one_file_on_disk(case: Case) -> None:
 
 def trainer(case: Case, options: str) -> Case:
     """A ready-made task in a sweep."""
-    (case.folder / "net.py").write_text("def net(width, depth=1): ...\n")
+    (case.folder / "net.py").write_text("def net(width, name=None): ...\n")
     return case.write(
         "tasks:\n  - {func: ./sim, outports: [{filename: 'x*.h5'}]}\n  - func: wilkins.tasks.continual\n"
         "    sweep: {list: [{lr: 0.1, width: 8}, {lr: 1e-3, width: 16}]}\n    inports: [{filename: 'x*.h5'}]\n"

@@ -120,6 +120,10 @@ def make_plan(
     for number, task in enumerate(workflow.tasks):
         commands = _commands(task, home, folder, _is_coupled(task, number, wiring), launch, problems)
         entries.append(_entry(number, task, commands, home, folder or home, problems, notes))
+        if task.taskCount > 1 or task.sweep:
+            from wilkins.plan import alike
+
+            notes += alike.notes(number, task, wiring, len({(one.executable, one.script) for one in commands}))
     if problems:
         raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
     tasks: list[TaskPlan] = []

@@ -214,8 +214,9 @@ def _check_sweep(reader: Reader, task: Task) -> None:
                 )
 
 
-def texts_of(task: Task) -> Iterator[tuple[Position, Sequence[str]]]:
-    """The texts of a task in which placeholders may stand, but for options of ready-made tasks."""
+def texts_of(task: Task, *, ports: bool = True) -> Iterator[tuple[Position, Sequence[str]]]:
+    """The texts of a task in which placeholders may stand, with those of its ports or without; not the options of
+    ready-made tasks."""
     words = [text for word in task.args for text in (word.values if isinstance(word, PerInstance) else (word,))]
     yield task.where.of("args"), words
     yield task.where.of("env"), tuple((task.env or {}).values())
@@ -223,7 +224,7 @@ def texts_of(task: Task) -> Iterator[tuple[Position, Sequence[str]]]:
     yield task.where.of("stdin"), (task.stdin or "",)
     if task.restart:
         yield task.where.of("restart"), (task.restart.files, *(task.restart.args or ()), *task.restart.hook)
-    for port in (*task.inports, *task.outports):
+    for port in (*task.inports, *task.outports) if ports else ():
         yield port.where.of("filename"), port.names
         yield port.where.of("as"), (getattr(port, "as_", None) or "",)
 
