@@ -18,6 +18,7 @@ import pytest
 
 from support.running import must_run, write_program
 from wilkins.tasks.checkpoint import CheckpointError
+from wilkins.tasks.checkpoint.engine import state_plan
 
 from .conftest import Opener
 
@@ -186,6 +187,19 @@ def test_copies_of_what_a_thread_writes_are_of_one_moment(torch: Any, opened: Op
         ended.set()
         writer.join()
     print(f"{kind}: {versions} versions of 30")
+
+
+def test_after_a_first_save_that_failed_the_next_is_the_first(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a thread changes the state all the time just then."""
+    checkpointer = opened()
+    with monkeypatch.context() as patched:
+        patched.setattr(state_plan, "differs", lambda *_: True)
+        with pytest.raises(CheckpointError, match="changes it all the time"):
+            checkpointer.save(1, {"x": np.ones(3)})
+    checkpointer.save(2, {"x": np.ones(3)})
+    checkpointer.wait()
+    restored = checkpointer.restore()
+    assert restored is not None and restored.step == 2
 
 
 def test_memory_that_is_gone_is_an_answer(tmp_path: Any) -> None:

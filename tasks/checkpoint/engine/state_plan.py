@@ -149,7 +149,11 @@ class Planner:
         sources, firsts, plan = self._describe(tree, leaves)
         self._remember(found, leaves, firsts, sources, tree, plan)
         keys = [one.spec.key for one in sources]
-        taken = _take([one.value for one in sources], _named(keys, self._eager), _named(keys, self._trusted))
+        try:
+            taken = _take([one.value for one in sources], _named(keys, self._eager), _named(keys, self._trusted))
+        except CheckpointError:
+            self._known = None  # nothing is captured of it, so that the next state is the first one again
+            raise
         for place, source in enumerate(sources):
             if place in taken.copies:
                 source.take(taken.copies[place])
