@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -37,6 +38,12 @@ constexpr uint64_t kHugePage = 2u << 20;
 constexpr uint64_t kAligned =
     1u << 30;  // bytes of an arena's address space, and no fewer; a mapping of one step may be shorter
 constexpr uint64_t kRoomOnDisk = 1ull << 40;  // address space for a file, however much the disk holds now
+
+// What is mapped, opened and unmapped are whole pages: of 4 KiB, and of 16 or 64 on some ARM systems.
+uint64_t whole_pages(uint64_t bytes) {
+    static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    return (bytes + page - 1) / page * page;
+}
 
 uint64_t table_size(uint64_t bytes) { return (bytes / kBlock + 4095) / 4096 * 4096; }
 
@@ -89,7 +96,7 @@ int map_closed(int fd, uint64_t length, bool writable, Mapping* out) {
                 munmap(roomy, length + kHugePage);
             } else {
                 if (before) munmap(first, before);
-                munmap(first + before + length, kHugePage - before);
+                munmap(first + before + whole_pages(length), kHugePage - before);
                 munmap(bytes, length);
                 bytes = aligned;
             }
@@ -147,7 +154,7 @@ int map_most(int fd, uint64_t length, uint64_t needed, bool writable, Mapping* o
 
 int open_further(const Mapping& mapping, uint64_t size) {
     uint64_t open = mapping.open->load(std::memory_order_acquire);
-    const uint64_t goal = std::min(mapping.length, (size + 4095) / 4096 * 4096);
+    const uint64_t goal = std::min(mapping.length, whole_pages(size));
     if (goal <= open) return 0;
     // Threads may do so at the same time: none takes back what another one has opened.
     if (mprotect(mapping.bytes + open, goal - open, mapping.writable ? PROT_READ | PROT_WRITE : PROT_READ) != 0)
@@ -454,7 +461,7 @@ int Arenas::map(int slot, bool writable, Mapping* out) {
         kept->bytes = nullptr;  // a mapping that could only be read stays, for those who still do
     }
     leave_former(slot, *kept);
-    *out = *kept;
+    *out = static_cast<const Mapping&>(*kept);
     if (kept->bytes) return 0;
     if (int error = map_bytes(slot, writable, out)) return error;
     if (!keeps(slot)) {
