@@ -98,7 +98,7 @@ private:
         }
         CHECK(queue::choose(board_, 1, rank, !waits) == choice);
         const SlotRecord& slot = board_.slot(choice);
-        answers.push_back(slot.source * 1000 + static_cast<int64_t>(slot.sequence));
+        answers.push_back(int64_t{slot.source} * 1000 + static_cast<int64_t>(slot.sequence));
     }
 
     Scratch scratch_;

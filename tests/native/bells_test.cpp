@@ -82,6 +82,7 @@ int main() {
     // However many bells ring under one lock, and also where it is given back for a while.
     {
         std::vector<std::unique_ptr<Sleeper>> all;
+        all.reserve(kPorts);
         for (int p = 0; p < kPorts; ++p) all.push_back(std::make_unique<Sleeper>(board, p));
         for (int p = 0; p < kPorts; ++p) await(board.port(p).sleepers, 1);
         Board::Lock lock(board);

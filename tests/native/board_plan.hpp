@@ -48,6 +48,9 @@ inline int create_board(const char* folder, const BoardPlan& plan) {
     std::vector<plan::BoardTask> tasks;
     std::vector<plan::BoardPort> ports;
     std::vector<plan::BoardChannel> channels;
+    tasks.reserve(plan.tasks.size());
+    ports.reserve(plan.ports.size());
+    channels.reserve(plan.channels.size());
     for (const auto& task : plan.tasks)
         tasks.push_back({task.name.c_str(), task.nprocs, task.folder.device, task.folder.inode});
     for (const auto& port : plan.ports)

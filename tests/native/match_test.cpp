@@ -8,11 +8,15 @@
 
 using namespace wilkins;
 
-static std::string clean(const char* name) {
+namespace {
+
+std::string clean(const char* name) {
     char out[512];
     CHECK(normalise(name, out, sizeof(out)));
     return out;
 }
+
+}  // namespace
 
 int main() {
     CHECK(clean("a/b.h5") == "a/b.h5");

@@ -140,6 +140,7 @@ void many_writers() {
     for (int round = 0; round < 4; ++round) {
         StepFile* lead = create("shared.h5");
         std::vector<std::thread> threads;
+        threads.reserve(kWriters);
         for (int w = 0; w < kWriters; ++w)
             threads.emplace_back([&, w] {
                 int error = 0;

@@ -16,10 +16,14 @@
 
 using namespace wilkins;
 
-static std::string text_of(const std::string& path) {
+namespace {
+
+std::string text_of(const std::string& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
+
+}  // namespace
 
 int main() {
     test::Scratch scratch;

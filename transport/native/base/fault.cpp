@@ -13,6 +13,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 // The linker names the ends of the section that holds the points' names.
 extern "C" __attribute__((visibility("hidden"))) const char* const __start_wilkins_faults[];
@@ -102,7 +103,7 @@ void configure(const char* task, int rank) {
         });
         if (found || (!read.task.empty() && read.task != task) || (read.rank >= 0 && read.rank != rank)) return;
         found = true;
-        settings() = read;
+        settings() = std::move(read);
     });
     // Processes of one seed differ, and each does the same again.
     for (const char* c = task; *c; ++c) settings().seed = mixed(settings().seed + static_cast<unsigned char>(*c));

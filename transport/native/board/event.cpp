@@ -70,9 +70,9 @@ struct Speaker {
 Speaker speaker(const Process& p) { return {p.task_name(), p.task_rank()}; }
 
 void add_argument(Text& out, const event::Argument& argument) {
-    if (argument.is == argument.kNumber) out.add(argument.number);
-    else if (argument.is == argument.kErrno) out.add(strerror(static_cast<int>(argument.number)));
-    else if (argument.is == argument.kText) out.add_escaped(argument.text, false);
+    if (argument.is == event::Argument::kNumber) out.add(argument.number);
+    else if (argument.is == event::Argument::kErrno) out.add(strerror(static_cast<int>(argument.number)));
+    else if (argument.is == event::Argument::kText) out.add_escaped(argument.text, false);
     else out.add(argument.text);
 }
 
@@ -86,8 +86,8 @@ void add_words(Text& out, const Speaker& who, const Event& event) {
 }
 
 void add_code(Text& out, const event::Argument& argument) {
-    if (argument.is == argument.kWord) return out.add(argument.code);
-    if (argument.is != argument.kText) return out.add(argument.number);
+    if (argument.is == event::Argument::kWord) return out.add(argument.code);
+    if (argument.is != event::Argument::kText) return out.add(argument.number);
     out.add('"');
     out.add_escaped(argument.text, true);
     out.add('"');

@@ -21,7 +21,7 @@ namespace wilkins::trace {
 namespace {
 
 constexpr size_t kNumbers = 160;  // the longest that the columns of numbers and the event can be
-constexpr size_t kLongestLine = sizeof(TaskRecord::name) + 2 * PATH_MAX + kNumbers;
+constexpr size_t kLongestLine = sizeof(TaskRecord::name) + size_t{2} * PATH_MAX + kNumbers;
 
 // A line on its way to the ring. It is there with the last store of `end`.
 class Line {

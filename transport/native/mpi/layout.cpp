@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kFar = int64_t{1} << 60;  // beyond any file, with room for sums
 
-Layout runs(std::vector<Run> pieces) {
+Layout runs(const std::vector<Run>& pieces) {
     auto node = std::make_shared<Node>();
     node->kind = Node::Kind::runs;
     node->offsets.reserve(pieces.size());
@@ -97,7 +97,7 @@ Layout sequence(std::vector<std::pair<int64_t, Layout>> parts) {
                 append(pieces, {offset + part->offsets[i], part->before[i + 1] - part->before[i]});
             }
         }
-        return pieces.size() == 1 && pieces[0].offset == 0 ? leaf(pieces[0].length) : runs(std::move(pieces));
+        return pieces.size() == 1 && pieces[0].offset == 0 ? leaf(pieces[0].length) : runs(pieces);
     }
     auto node = std::make_shared<Node>();
     node->kind = Node::Kind::sequence;

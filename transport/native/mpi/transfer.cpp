@@ -157,7 +157,7 @@ int File::transfer(Direction direction, int64_t offset, void* buffer, int64_t co
     if (count == 0) return 0;
     auto* const memory = static_cast<unsigned char*>(buffer);
     const int code = guarded(
-        "MPI-IO", [=] { return transfer_typed(direction, offset, memory, count, type, bytes); },
+        "MPI-IO", [&] { return transfer_typed(direction, offset, memory, count, type, bytes); },
         [this](int error) { return mpi_.error_class(error); });
     return code == 0 ? 0 : fail(code);
 }
@@ -242,7 +242,7 @@ int File::request(int64_t bytes, Handle* out) {
     Handle made = 0;
     int rc = mpi_.Grequest_start(query_finished, release_finished, cancel_finished, finished.get(), &made);
     if (rc != 0) return fail(rc);
-    finished.release();  // the request's now
+    static_cast<void>(finished.release());  // the request's now
     rc = mpi_.Grequest_complete(made);
     mpi_.store(out, made);
     return rc != 0 ? fail(rc) : 0;

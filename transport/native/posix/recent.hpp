@@ -21,12 +21,11 @@ public:
         std::lock_guard<std::mutex> lock(changing_);
         bytes_ += end - begin;
         Range& last = ranges_[count_ > 0 ? count_ - 1 : 0];
-        if (count_ > 0 && begin <= last.end && end >= last.begin)
-            last = {std::min(last.begin, begin), std::max(last.end, end)};
-        else if (count_ < kRanges) ranges_[count_++] = {begin, end};
+        const bool joins = count_ > 0 && begin <= last.end && end >= last.begin;
+        if (!joins && count_ < kRanges) ranges_[count_++] = {begin, end};
         else
             last = {std::min(last.begin, begin),
-                    std::max(last.end, end)};  // threads that write together: more than was written
+                    std::max(last.end, end)};  // of threads that write together: more than was written
         if (bytes_ >= kBytes || count_ == kRanges) full_.store(true, std::memory_order_relaxed);
     }
 

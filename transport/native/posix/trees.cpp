@@ -45,8 +45,10 @@ private:
         int fd;
         ~Start() {
             const int error = errno;
-            if (fd >= 0 && fchdir(fd) == 0) libc::close(fd);
-            else if (fd >= 0) libc::close(fd);
+            if (fd >= 0) {
+                static_cast<void>(fchdir(fd) == 0);  // there is nobody to tell
+                libc::close(fd);
+            }
             errno = error;
         }
     };
@@ -115,7 +117,7 @@ private:
         if (!directory) return false;
         const Closing closing{directory};
         while (const struct dirent* entry = read_directory(directory))
-            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) names->push_back(entry->d_name);
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) names->emplace_back(entry->d_name);
         return true;
     }
 

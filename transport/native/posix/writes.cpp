@@ -233,9 +233,8 @@ int OpenStep::merge(int fd, uint64_t written) {
     const off_t now = libc::lseek(fd, 0, SEEK_CUR);
     const uint64_t begin = static_cast<uint64_t>(offset_), end = now > offset_ ? static_cast<uint64_t>(now) : begin;
     off_t at = libc::lseek(reading, 0, SEEK_DATA);
-    // The file's length alone was changed.
-    if (at < 0 && errno == ENXIO) error = step->set_eof(written);
-    else if (written > before) error = step->set_eof(written);
+    const bool length_alone = at < 0 && errno == ENXIO;
+    if (length_alone || written > before) error = step->set_eof(written);
     const InOrder in_order = {
         at >= 0 && end > begin && static_cast<uint64_t>(at) >= begin / kPage * kPage && written <= end, begin, end};
     uint64_t unknown = 0;

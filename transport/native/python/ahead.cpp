@@ -46,8 +46,10 @@ int64_t own_time() {
 // the file may be cut at any time.
 class Pages {
 public:
-    Pages(int fd, uint64_t size) : fd_(fd), size_(size) {
-        room_ = mmap(nullptr, size + 2 * kHuge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    Pages(int fd, uint64_t size)
+        : fd_(fd),
+          size_(size),
+          room_(mmap(nullptr, size + 2 * kHuge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
         if (room_ == MAP_FAILED) return;
         const uintptr_t at = (reinterpret_cast<uintptr_t>(room_) + kHuge - 1) / kHuge * kHuge;
         void* const bytes =
@@ -79,7 +81,7 @@ public:
 private:
     int fd_;
     uint64_t size_;
-    void* room_ = MAP_FAILED;
+    void* room_;
     unsigned char* bytes_ = nullptr;
     int patience_ = 3;  // huge pages that may be slow, or refused, until small ones do
 };
@@ -142,7 +144,9 @@ private:
                 0);
     }
 
-    int64_t& unused_since(int s, int k) { return unused_since_[static_cast<size_t>(s * kSpares + k)]; }
+    int64_t& unused_since(int s, int k) {
+        return unused_since_[static_cast<size_t>(s) * kSpares + static_cast<size_t>(k)];
+    }
 
     // Makes memory ready for a source's next arena, if it will need one. False: there is nothing to do for now.
     bool look_at(int s) {

@@ -338,8 +338,8 @@ WILKINS_API(size_t, wilkins_last_steps(const Watched* board, int outport, char* 
         if (!lock) return hand_out("", text, room);
         for (const SlotRecord& slot : slots_of(*board, board->port(outport)))
             if (slot.state == SlotState::published && !slot.removed)
-                found.push_back({slot.published_stamp,
-                                 std::to_string(board->index(slot)) + " " + std::to_string(slot.size.load()) + "\n"});
+                found.emplace_back(slot.published_stamp,
+                                   std::to_string(board->index(slot)) + " " + std::to_string(slot.size.load()) + "\n");
     }
     std::sort(found.rbegin(), found.rend());
     std::string out;

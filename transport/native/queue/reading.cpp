@@ -391,14 +391,12 @@ void take(const Board& board, int index, int reader, const Found& found) {
     } else {
         inport.in_common = 1;
     }
-    if (in_order(inport)) {
-        if (found.position == inport.log_end) {
-            board.delivery(inport, inport.log_end) = {found.link, s, slot.sequence};
-            WILKINS_FAULT_POINT("take.delivery");
-            ++inport.log_end;  // first: see repair
-            WILKINS_FAULT_POINT("take.logged");
-            board.logged(channel, s) = slot.sequence + 1;
-        }
+    if (in_order(inport) && found.position == inport.log_end) {
+        board.delivery(inport, inport.log_end) = {found.link, s, slot.sequence};
+        WILKINS_FAULT_POINT("take.delivery");
+        ++inport.log_end;  // first: see repair
+        WILKINS_FAULT_POINT("take.logged");
+        board.logged(channel, s) = slot.sequence + 1;
     }
     ++(slot.published_stamp <= inport.listed_to ? inport.read_listed : inport.read_later);
     note_process(board, inport, reader);

@@ -32,14 +32,14 @@ uint64_t digest_bytes(const unsigned char* bytes, uint64_t size, uint64_t seed) 
     for (; at + 32 <= size; at += 32)
         for (int k = 0; k < 4; ++k) {
             uint64_t word;
-            memcpy(&word, bytes + at + 8 * k, 8);
+            memcpy(&word, bytes + at + size_t{8} * k, 8);
             lanes[k] = mix(lanes[k], word);
         }
     unsigned char rest[32] = {};
     if (at < size) memcpy(rest, bytes + at, size - at);
     for (int k = 0; k < 4; ++k) {
         uint64_t word;
-        memcpy(&word, rest + 8 * k, 8);
+        memcpy(&word, rest + size_t{8} * k, 8);
         lanes[k] = mix(lanes[k], word);
     }
     return mix(mix(lanes[0], lanes[1]), mix(lanes[2], lanes[3])) | 1;

@@ -167,7 +167,7 @@ Listed::Listed(std::string given, const Folder& identity) : path(std::move(given
         if (!pattern_match(middle.c_str(), directories, path.c_str())) continue;
         std::string up = path;
         for (int k = 0; k < directories; ++k) up += "/..";
-        above_.push_back({directories, identify(up.c_str())});
+        above_.emplace_back(directories, identify(up.c_str()));
     }
 }
 
@@ -240,7 +240,7 @@ void await_listing(Listed& listed, bool perhaps) {
         const Awaited now = awaited(p, listed, perhaps);
         if (now.port < 0) break;
         PortRecord& port = p.board.port(now.port);
-        if (now.port != before.port || now.kind != before.kind) {
+        if (!wait || now.port != before.port || now.kind != before.kind) {
             wait.reset();
             lock.acquire();
             wait.emplace(p, WaitFor::data, now.port, port.pattern, now.kind);

@@ -246,7 +246,7 @@ WILKINS_OR()
 
 std::string whole_place(const PortRecord& port, const Match& match) {
     char whole[kNameMax];
-    const std::string name = make_whole(match.name, whole) ? whole : match.name;
+    std::string name = make_whole(match.name, whole) ? whole : match.name;
     const size_t slash = name.rfind('/');
     if (!is_list(port) || slash == std::string::npos) return name;
     return slash ? name.substr(0, slash) : "/";

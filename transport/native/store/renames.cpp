@@ -184,6 +184,7 @@ std::vector<std::string> move_folder(const char* from, const char* to) {
     }
     std::sort(in_memory.begin(), in_memory.end());
     std::vector<std::string> names;
+    names.reserve(in_memory.size());
     for (auto& one : in_memory) names.push_back(std::move(one.second));
     return names;
 }

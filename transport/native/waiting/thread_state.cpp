@@ -97,10 +97,10 @@ ThreadState state_in(const SystemCall& call) {
         case SYS_fcntl: return ThreadState::asleep;
         case SYS_ppoll: return when(!given(2));
         case SYS_pselect6: return when(!given(4));
-        case SYS_epoll_pwait: return when(for_ever(3));
 #ifdef SYS_epoll_wait
-        case SYS_epoll_wait: return when(for_ever(3));
+        case SYS_epoll_wait:
 #endif
+        case SYS_epoll_pwait: return when(for_ever(3));
 #ifdef SYS_poll
         case SYS_poll: return when(for_ever(2));
 #endif
