@@ -40,7 +40,7 @@ help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
 	@echo "make test         install what the tests need and show every promise once: about 15 minutes on 2 cores"
 	@echo "make test-all     all tests, of every case; SHARD=2/4 runs the second of four parts, 30 minutes each at most"
-	@echo "make lint         ruff, clang-format and mypy"
+	@echo "make lint         ruff, mypy, clang-format and clang-tidy; the last takes minutes the first time"
 	@echo "make site         build the documentation into build/site"
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
 	@echo "make bench        measure beside memcpy, files, MPI and others, and judge what must be fast"
@@ -50,7 +50,7 @@ help:
 	@echo "                  PROGRAMS=$(PROGRAMS) random HDF5 programs and HABITS=$(HABITS) ways to use files, with files and"
 	@echo "                  with memory, and compare"
 	@echo "make suites       run the test suites of h5py, netCDF4 and PyTables under the layer, and in memory (hours)"
-	@echo "make portability  tests in another Debian, installed into build/portability: SUITE=$(SUITE), or SUITE='sid --arch arm64'"
+	@echo "make portability  tests in another Debian, installed into build/portability: SUITE=$(SUITE); tools/emulated: on 64-bit ARM"
 	@echo "make clean        remove what the above made"
 
 # The package is installed editable: changes to Python files take effect at once; this rule rebuilds the native layer.
@@ -98,6 +98,8 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check
 	$(BIN)/clang-format --dry-run -Werror $(wildcard transport/native/*/*.[ch]pp tests/native/*.[ch]pp)
 	$(BIN)/mypy
+	$(BIN)/mypy tools/tidy  # by itself: to mypy, each program without .py is __main__
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/tidy
 
 # The pages, with the reference of the Python interface; every warning is an error.
 site: $(VENV)/.installed-test
