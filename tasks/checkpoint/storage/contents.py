@@ -119,7 +119,8 @@ def _parts(views: list[Any]) -> Iterator[list[Any]]:
     """Memory that a block is read to, in order, by as much as a core's cache holds."""
     part: list[Any] = []
     size = 0
-    for view in map(memoryview, views):
+    for piece in views:
+        view = memoryview(piece)
         while len(view):
             part.append(view[: _CACHED - size])
             size, view = size + len(part[-1]), view[len(part[-1]) :]
@@ -340,7 +341,8 @@ def _entries(arrays: list[Any], manifest: Manifest) -> list[Entry]:
     Raises:
         Wrong: an array is not described as Wilkins describes any.
     """
-    found, alike = [], {}
+    found: list[Entry] = []
+    alike: dict[str, Entry] = {}
     for number, one in enumerate(arrays):
         form = repr((len(one), *map(one.get, _FORM))) if type(one) is dict else ""  # tells 1, 1.0 and true apart
         entry = _as_before(alike.get(form), one, manifest)
