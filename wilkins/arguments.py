@@ -117,6 +117,12 @@ def _add_run(child: argparse.ArgumentParser) -> None:
     )
     child.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
     child.add_argument(
+        "--patience",
+        metavar="TIME",
+        help="over several hosts: for how long the launcher of a host may stand still, as where a file system hangs, "
+        "before the host counts as lost (default: 1min)",
+    )
+    child.add_argument(
         "--metrics",
         metavar="FILE|[ADDRESS]:PORT",
         action="append",

@@ -94,15 +94,16 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _options(parsed: argparse.Namespace) -> RunOptions:
-    from wilkins.launch.options import RunOptions
+    from wilkins.launch.options import PATIENCE, RunOptions
 
     timeout, metrics = _seconds(parsed.timeout), tuple(parsed.metrics)
     command, settings = ("wilkins", *parsed.words), tuple(parsed.set)
     return RunOptions(
         parsed.run_dir,
         timeout,
-        parsed.quiet,
-        parsed.strict,
+        quiet=parsed.quiet,
+        strict=parsed.strict,
+        patience=_seconds(parsed.patience, "--patience") or PATIENCE,
         metrics=metrics,
         command=command,
         settings=settings,
@@ -197,6 +198,7 @@ def _submit(parsed: argparse.Namespace) -> int:
     from wilkins.submit.request import gpus_dealt, job_request
 
     _seconds(parsed.timeout)
+    _seconds(parsed.patience, "--patience")
     options = arguments.options(parsed)
     run = None if parsed.resume is None else _run_to_resume(parsed).resolve()
     if run is None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from wilkins.plan.plan import Back
     from wilkins.plan.split import HostPart
 
+PATIENCE = 60.0
+"""Seconds for which a host's launcher may stand still, if nothing else is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -25,6 +28,8 @@ class RunOptions:
     """Where the run's records go; None for ``wilkins-runs/<name>-<time>`` beside the workflow file."""
     timeout: float | None = None
     """Seconds after which the whole run is stopped."""
+    patience: float = PATIENCE
+    """Over several hosts: seconds for which the launcher of a host may stand still before the host counts as lost."""
     quiet: bool = False
     """Do not copy the tasks' output to the terminal."""
     strict: bool = False

@@ -87,7 +87,7 @@ def run_words(parsed: argparse.Namespace, run: Path | None) -> tuple[str, ...]:
         words.append(str(parsed.file))
     words += [f"--set={setting}" for setting in parsed.set]
     words += [name for name, wanted in (("--files", parsed.files), ("--strict", parsed.strict)) if wanted]
-    for name, value in (("--timeout", parsed.timeout), ("--run-dir", parsed.run_dir)):
+    for name, value in (("--timeout", parsed.timeout), ("--patience", parsed.patience), ("--run-dir", parsed.run_dir)):
         if value is not None:
             words += [name, str(value)]
     words += [f"--metrics={where}" for where in parsed.metrics]

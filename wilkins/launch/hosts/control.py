@@ -8,15 +8,15 @@ import json
 import os
 import select
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from wilkins.launch.hosts.pulse import Pulse
 from wilkins.values import plain
 
-BEAT = 1.0
-"""Seconds between heartbeats, of both sides."""
-
-PATIENCE = 15.0
-"""Seconds of silence after which the other side counts as dead."""
+SILENT_FOR = 15.0
+"""Seconds without any message after which the other side counts as lost. While it works, or stands still for less than
+its patience, a process beside it says that it lives (`pulse`)."""
 
 _CHUNK = 1 << 16
 
@@ -32,6 +32,8 @@ class Control:
         self._waits = waits
         self._partial = b""
         self._unsent = bytearray()
+        self._pulse: Pulse | None = None
+        self._silent_for = SILENT_FOR
         os.set_blocking(reads, False)
         os.set_blocking(writes, False)
 
@@ -41,20 +43,27 @@ class Control:
         Raises:
             OSError: it is gone, or has read nothing for too long.
         """
+        if self._pulse is not None:
+            self._pulse.moved()
+            self._pulse.take(self._writes)
         self._unsent += json.dumps(message, default=plain).encode() + b"\n"
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + self._silent_for
         while self._unsent:
             if _has_room(self._writes, until - time.monotonic() if self._waits else 0.0):
                 with contextlib.suppress(BlockingIOError):  # less room than this
                     del self._unsent[: os.write(self._writes, self._unsent)]
             elif self._waits:
-                raise TimeoutError(f"nothing was heard of what was said for {PATIENCE:g} s")
+                raise TimeoutError(f"nothing was heard of what was said for {self._silent_for:g} s")
             else:
                 return
+        if self._pulse is not None:
+            self._pulse.give_back(self._writes)
 
     def received(self) -> list[dict[str, Any]] | None:
         """The messages since the last call; None if the other side has left and all were returned before."""
         ended = False
+        if self._pulse is not None:
+            self._pulse.moved()
         while True:
             try:
                 data = os.read(self.reads, _CHUNK)
@@ -68,6 +77,15 @@ class Control:
             self._partial += data
         *lines, self._partial = self._partial.split(b"\n")
         return [json.loads(line) for line in lines] if lines or not ended else None
+
+    @staticmethod
+    def with_pulse(controls: Sequence[Control], patience: float) -> Pulse:
+        """A process that says on connections that this one lives, while it has moved within `patience` seconds."""
+        pulse = Pulse([control._writes for control in controls], patience)
+        for control in controls:
+            control._pulse = pulse
+            control._silent_for = max(SILENT_FOR, patience)
+        return pulse
 
 
 def _has_room(writes: int, within: float) -> bool:

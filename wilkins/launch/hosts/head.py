@@ -17,10 +17,12 @@ from wilkins.errors import ResourceError, count_of
 from wilkins.launch.begin import begin_run, end_export, exporter_of
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.clocks import compared
-from wilkins.launch.hosts.control import BEAT, PATIENCE, unpacked
+from wilkins.launch.hosts.control import SILENT_FOR, Control, unpacked
 from wilkins.launch.hosts.crossings import crossings_of, host_trace
+from wilkins.launch.hosts.descriptors import raise_limit
 from wilkins.launch.hosts.host import Host, cleaning, end, started
 from wilkins.launch.hosts.merge import ends_of, merged, wrong
+from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.relaynames import relay_name_replacer
 from wilkins.launch.hosts.status import HostResult, HostStatus
 from wilkins.launch.options import Ended, RunOptions
@@ -105,8 +107,10 @@ class Head:
         """Clocks."""
         self._selector = selectors.DefaultSelector()
         self._key = secrets.token_hex(16)
+        raise_limit()
         for part in found:
             self.hosts.append(self.start(part))
+        self._pulse = Control.with_pulse([host.control for host in self.hosts], options.patience)
         for host in self.hosts:
             self._selector.register(host.control.reads, selectors.EVENT_READ, host)
             self.send(
@@ -115,6 +119,7 @@ class Head:
                 host=host.part.host,
                 go_back=options.go_back,
                 quiet=options.quiet,
+                patience=options.patience,
                 folder=str(Path.cwd()),
                 environment=_passed_on(),
                 **self.more(host.part),
@@ -186,12 +191,14 @@ class Head:
         if messages is None:
             self._lost(host)
             return
-        host.heard = time.monotonic()
+        if messages:
+            host.heard = time.monotonic()
         for message in messages:
             self.handle(host, message)
 
     def handle(self, host: Host, message: dict[str, Any]) -> None:
         """Handle a message of a keeper."""
+        host.stands = message.get("stands", 0.0)
         if "echo" in message:
             said, heard, echoed = message["echo"]
             host.clock = compared(host.clock, said, heard, echoed, time.monotonic_ns())
@@ -247,8 +254,17 @@ class Head:
         of_entry.add(task)
         return True
 
-    def _lost(self, host: Host) -> None:
-        """The keeper is gone, or silent for too long."""
+    def _silence(self, host: Host, limit: float) -> str:
+        """Of a host that is silent: what was heard last."""
+        if host.stands:
+            return (
+                f": its keeper stood still for {self.options.patience:g} s, as where a file system hangs; with "
+                "--patience TIME the run waits longer"
+            )
+        return f": nothing was heard of it for {limit:g} s"
+
+    def _lost(self, host: Host, silence: str = "") -> None:
+        """The keeper is gone, or silent for too long, and how that is."""
         if host.over:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(host.control.reads)
@@ -262,7 +278,10 @@ class Head:
         log_tail = log.read_text(errors="replace").strip().splitlines()[-3:]
         self._end(
             Stop(
-                1, "\n".join([f"the host {host.name} is lost, with {tasks}; what it said last is in {log}", *log_tail])
+                1,
+                "\n".join(
+                    [f"the host {host.name} is lost, with {tasks}{silence}; what it said last is in {log}", *log_tail]
+                ),
             )
         )
 
@@ -294,11 +313,13 @@ class Head:
         for host in self.hosts:
             if host.over:
                 continue
-            silent = now - host.heard
-            if silent > (PATIENCE if host.ready is not None else _UP_WITHIN):
+            limit = SILENT_FOR if host.ready is not None else _UP_WITHIN
+            if now - host.heard > limit:
+                self._hear(host)  # what has come while this process stood still counts
+            if not host.over and now - host.heard > limit:
                 host.kill()
-                self._lost(host)
-            elif self.stop is not None and now - self.stopped_at > 3 * GRACE + PATIENCE:
+                self._lost(host, self._silence(host, limit))
+            elif self.stop is not None and now - self.stopped_at > 3 * GRACE + SILENT_FOR:
                 host.kill()
                 host.gone = True
         if connected and self.stop is None:
@@ -396,6 +417,7 @@ class Head:
 
     def close(self) -> None:
         """End what is left of the connections, and clean up on hosts whose keepers are lost, if they can be reached."""
+        self._pulse.close()
         reaching = [host.process for host in self.hosts if host.process is not None]
         for process in reaching:
             with contextlib.suppress(OSError):

@@ -12,6 +12,7 @@ from pathlib import Path
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.control import Control
+from wilkins.launch.hosts.descriptors import given_back
 from wilkins.launch.hosts.remote import address, remote_command
 from wilkins.launch.hosts.status import HostResult, HostStatus
 from wilkins.plan.split import HostPart
@@ -31,6 +32,8 @@ class Host:
     """The process that connects the head to it; None: its keeper has connected by itself."""
     control: Control
     heard: float
+    stands: float = 0.0
+    """Seconds for which its keeper stands still, by the last sign of life."""
     ready: dict[str, str] | None = None
     """Where its relays and servers of files listen, once it has said so; without an address: at all of the host's."""
     state: HostStatus = HostStatus()
@@ -69,7 +72,12 @@ def started(part: HostPart, name: str, run: Path) -> Host:
     with (run / "hosts" / f"{name}.log").open("ab") as log:
         try:
             process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=given_back,
             )
         except OSError as error:
             raise ResourceError(f"the host {name} cannot be reached: {words[0]}: {error.strerror}") from error

@@ -17,9 +17,10 @@ from typing import Any
 from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.begin import brief, make_folders
-from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
+from wilkins.launch.hosts.control import SILENT_FOR, Control, packed
 from wilkins.launch.hosts.dependencies import HostDependencies
 from wilkins.launch.hosts.hostpolls import HostPolls
+from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.relays import Relays
 from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.hosts.startup import Refused, Startup
@@ -249,7 +250,8 @@ class Keeper:
         if messages is None:
             self._stop_alone("the head of the run is gone")
             return False
-        self._heard = time.monotonic()
+        if messages:
+            self._heard = time.monotonic()
         self._handle(messages)
         return True
 
@@ -304,8 +306,9 @@ class Keeper:
     def _tick(self) -> float | None:
         """Send a heartbeat, with the status by which the head decides whether the run can go on."""
         now = time.monotonic()
-        if now - self._heard > PATIENCE:
-            self._stop_alone(f"nothing was heard of the head for {PATIENCE:g} s")
+        # What has come while this process stood still counts.
+        if now - self._heard > SILENT_FOR and self.notice() and now - self._heard > SILENT_FOR:
+            self._stop_alone(f"nothing was heard of the head for {SILENT_FOR:g} s")
         if now - self._last_beat >= BEAT:
             self._last_beat = now
             self._control.send(beat=self._state(), steps=self._steps(), report=self._report(), **self._echo())
@@ -388,11 +391,12 @@ def serve(control: Control, startup: Startup, make: Callable[[dict[str, Any]], K
     """
     try:
         setup = startup.wait("run")
-        os.environ.update(setup["environment"])
-        os.chdir(setup["folder"])
-        keeper = make(setup)
-        control.send(ready=keeper.addresses())
-        keeper.keep(startup.wait("addresses")["addresses"], startup.rest)
+        with Control.with_pulse([control], setup["patience"]):
+            os.environ.update(setup["environment"])
+            os.chdir(setup["folder"])
+            keeper = make(setup)
+            control.send(ready=keeper.addresses())
+            keeper.keep(startup.wait("addresses")["addresses"], startup.rest)
     except Refused:
         raise
     except WilkinsError as error:

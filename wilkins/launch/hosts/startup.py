@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 from wilkins.errors import WilkinsError
-from wilkins.launch.hosts.control import BEAT, PATIENCE, Control
+from wilkins.launch.hosts.control import SILENT_FOR, Control
+from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.status import HostResult, HostStatus
 
 
@@ -22,7 +23,7 @@ class Refused(WilkinsError):
 class Startup:
     """Waits for the messages of the head until then."""
 
-    patience = PATIENCE
+    patience = SILENT_FOR
     """Seconds of silence after which it counts as gone."""
 
     def __init__(self, control: Control) -> None:

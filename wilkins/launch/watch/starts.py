@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 from wilkins.launch.programs.output import Terminal
@@ -12,6 +13,9 @@ from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.launch.watch.verdicts import Verdicts
 from wilkins.plan.plan import CannotGoBackError
 from wilkins.transport.board import BoardHeldError
+
+_AT_ONCE = 0.5
+"""Seconds of starting programs after which other things get their turn."""
 
 
 class Starts:
@@ -38,8 +42,10 @@ class Starts:
         self._can_resume = can_resume
 
     def start_due(self, now: float) -> Iterator[TaskRun]:
-        """Start the programs that are due; the tasks whose program has begun."""
+        """Start programs that are due, the rest of very many in a later turn; the tasks whose program has begun."""
         for run in self._crew:
+            if time.monotonic() - now > _AT_ONCE:
+                return
             if run.state != "waiting" or run.poll_at > now or self._stopping.why is not None:
                 continue
             if not self._awaits_others(run) and self._starts(run, now):
