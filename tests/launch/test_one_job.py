@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
         fputs(getenv("WILKINS_RUN"), note);
         fclose(note);
     }
+    MPI_Barrier(MPI_COMM_WORLD);  // no rank ends the job before that
     int steps = strcmp(argv[1], "endless") ? 3 : 100000;
     for (int step = 0; step < steps; ++step) {
         int mine = 10 * step + rank, all = 0;

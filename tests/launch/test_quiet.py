@@ -10,7 +10,7 @@ from support.running import WILKINS, run_tree
 FAILS = """\
 import h5py
 with h5py.File("step0.h5", "w") as file:
-    file["x"] = 1
+    file["x"] = [1]
 for line in range(30):
     print("line", line)
 raise ValueError("the mesh is empty")

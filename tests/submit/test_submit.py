@@ -251,7 +251,7 @@ def test_a_job_gets_the_nodes_it_asks_for(site: Site) -> None:
 
 
 def test_a_job_gets_the_gpus_of_its_tasks(site: Site) -> None:
-    site.workflow("", ", gpus: 1, taskCount: 3")
+    site.workflow("", ", gpus: 1, taskCount: 3, args: ['{instance}']")
     dry = site.submit("heat.yaml", "--scheduler", "slurm", "--dry-run")
     assert "#SBATCH --gpus-per-node=3\n" in dry.out
     assert dry.err == ""

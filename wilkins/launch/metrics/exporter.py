@@ -22,7 +22,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from wilkins import atomic
-from wilkins.errors import ResourceError, UsageError, cure, refused
+from wilkins.errors import ResourceError, UsageError, WilkinsError, cure, refused
 from wilkins.launch.metrics.families import Form, Look, RunFacts, families_of, text
 from wilkins.launch.metrics.usage import Usage, Usages
 from wilkins.plan.plan import Plan
@@ -84,14 +84,14 @@ def check(words: Sequence[str]) -> None:
         if target.is_dir():
             raise UsageError(f"--metrics {word}: is a folder; name a file in it, such as {target / 'wilkins.prom'}")
         try:
-            with contextlib.suppress(_Enough), atomic.replacing(target):
-                raise _Enough
+            with contextlib.suppress(_BegunError), atomic.replacing(target):
+                raise _BegunError
         except OSError as error:
             raise refused(target, "write the run's metrics there", error) from error
 
 
-class _Enough(Exception):
-    """The file could be begun."""
+class _BegunError(WilkinsError):
+    """The file could be begun, which is all that was asked."""
 
 
 class Exporter:
