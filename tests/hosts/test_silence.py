@@ -75,7 +75,7 @@ def workflow(folder: Path, steps: int) -> None:
 @pytest.mark.parametrize("who", ["head", "keepers"])
 def test_a_launcher_may_stand_still_for_longer_than_a_host_may_be_silent(tmp_path: Path, who: str) -> None:
     """As where a file system hangs: the programs go on meanwhile, and the run after it."""
-    workflow(tmp_path, 60)
+    workflow(tmp_path, 300)
     with started_tree([*WILKINS, "run", "--hosts", "a:1,b:1", "workflow.yaml"], tmp_path, HOSTS) as tree:
         wait_for(lambda: "opened" in tree.told(), 60, "a step")
         stopped = [tree.process.pid] if who == "head" else [pid for pid in keepers(tree) if parent_works(pid, tree)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from wilkins.errors import UsageError
 from wilkins.flow.trace import Event
-from wilkins.launch.hosts.control import PATIENCE
+from wilkins.launch.hosts.control import SILENT_FOR
 from wilkins.launch.records.hosttraces import trace_of
 from wilkins.launch.records.rundir import RESUMPTION
 from wilkins.plan import planfile
@@ -21,7 +21,7 @@ from wilkins.resume.restart_point import RestartPoint
 
 _LOCK_WAIT = 10.0
 """Seconds in which the watcher of a killed run ends its remaining processes. On several hosts, a host that is cut off
-needs `PATIENCE` more to notice."""
+needs `SILENT_FOR` more to notice."""
 
 _held: list[int] = []
 """Locks of the runs that this process resumes, until it ends or releases them."""
@@ -62,7 +62,7 @@ def load(folder: Path) -> OldRun:
             f"--resume {folder}: the run was made by another version of Wilkins, which this one cannot go on with "
             f"({error}); use that version"
         ) from error
-    _take(file, folder, _LOCK_WAIT + (PATIENCE if plan.hosts else 0.0))
+    _take(file, folder, _LOCK_WAIT + (SILENT_FOR if plan.hosts else 0.0))
     if _finished(path):
         raise UsageError(f"--resume {folder}: the run has finished, and nothing is left to be done")
     if not plan.can_resume:
