@@ -7,7 +7,8 @@ import hashlib
 import math
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,14 +236,20 @@ class Contents:
 
     def read_all(self, arrays: Sequence[tuple[Entry, Bytes]]) -> None:
         """Write the bytes of arrays to memory, in the order of their elements; each block is read once."""
-        wanted: dict[tuple[int, int], list[_Piece]] = {}
+        wanted: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
+        each = self.manifest.block
         for entry, data in arrays:
             if len(data) != entry.stored:
                 raise Damaged(f"{self.path}: {entry.spec.key} has {len(data)} bytes, and {entry.stored} were written")
             memory = data.data
             for rank, offset, start, length in entry.parts:
-                for block, within, size in self._cuts(offset, length):
-                    wanted.setdefault((rank, block), []).append(_Piece(within, memory[start : start + size]))
+                first, before = divmod(offset, each)
+                if before + length <= each:  # of very many small arrays, nearly all
+                    cuts: Iterable[tuple[int, int, int]] = ((first, before, length),) if length else ()
+                else:
+                    cuts = self._cuts(offset, length)
+                for block, within, size in cuts:
+                    wanted[rank, block].append(_Piece(within, memory[start : start + size]))
                     start += size
         self._read_blocks(wanted)
 
@@ -364,10 +371,10 @@ def _as_before(checked: Entry | None, one: Any, manifest: Manifest) -> Entry | N
     if type(key) is not str or type(parts) is not list or len(parts) != 1 or type(parts[0]) is not list:
         return None
     part = tuple(parts[0])
-    if len(part) != 4 or set(map(type, part)) != {int} or min(part) < 0:
+    if len(part) != 4 or not type(part[0]) is type(part[1]) is type(part[2]) is type(part[3]) is int:
         return None
     rank, offset, start, length = part
-    there = rank < len(manifest.streams) and offset + length <= manifest.streams[rank].bytes
+    there = 0 <= rank < len(manifest.streams) and 0 <= offset <= manifest.streams[rank].bytes - length
     if not there or start or length != checked.stored:
         return None
     return Entry(checked.spec.named(key), (part,))
