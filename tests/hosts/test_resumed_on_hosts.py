@@ -240,6 +240,16 @@ def test_a_host_that_goes_on_alone_is_waited_for(tmp_path: Path) -> None:
     assert seen(tmp_path) == list(range(30))
 
 
+def test_what_the_hosts_that_are_left_have_no_room_for_is_said(tmp_path: Path) -> None:
+    make(tmp_path, PAIR.replace("0.05", "0.3"), simulation=SIMULATION, sums=SUMS)
+    with started_tree([*WILKINS, "run", "--hosts", "a:1,b:1", "workflow.yaml"], tmp_path, HOSTS) as tree:
+        wait_for(lambda: "\tu0004.h5" in trace(tmp_path), 60, "steps")
+        os.kill(keepers(tree)[0], signal.SIGKILL)
+        done = tree.wait(60)
+    assert done.code == 1
+    assert re.search(r"--hosts ([ab]):1 \1 has 1 slot, and 2 ranks are left: add other hosts$", done.said)
+
+
 def keepers(tree: Tree) -> list[int]:
     return [pid for pid in processes_in(tree.folder) if "hosts.keeper" in command_of(pid)]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from wilkins.errors import count_of
 from wilkins.launch.programs.environment import takes_filename
+from wilkins.launch.records.summary import WENT_WELL
 from wilkins.launch.records.tracednames import Ends, Trace, Traced, names_of
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.similarnames import as_next, pattern_of
@@ -27,8 +28,6 @@ _MAX_MESSAGES = 8
 _MOST_ROWS = 20
 _MOST_TRACED = 64
 """Channels whose names are sought in the trace."""
-
-_WENT_WELL = ("done", "ended at end of stream", "ended while polling")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,7 @@ class Account:
         if stopped:
             return messages
         messages += _together(self._lossy(outcomes), _message)
-        well = [reader for reader in self._readers if outcomes[reader.task.index] in _WENT_WELL]
+        well = [reader for reader in self._readers if outcomes[reader.task.index] in WENT_WELL]
         return [*messages, *_together(well, _no_step)]
 
     def loses(self, outcomes: Sequence[str]) -> bool:
@@ -205,7 +204,7 @@ class Account:
         return [
             reader
             for reader in self._readers
-            if outcomes[reader.task.index] in _WENT_WELL
+            if outcomes[reader.task.index] in WENT_WELL
             and not (reader.task.resumed and reader.task.resumed.ended)
             and (reader.let_go or (not reader.task.enough and (reader.lost or reader.unmatched)))
         ]

@@ -109,7 +109,9 @@ def report_end(ending: Ending, records: RunDirectory, terminal: Terminal, *, str
     _print_messages(_messages(ending, records, account, logged), logged, ending, records, terminal)
     terminal.table(_tables(ending, records, tasks, account))
     if not (ending.stop and ending.stop.goes_on):
-        for line in summary.how_to_go_on(ending.plan, ending.report, ending.code, records.path, ending.lost):
+        for line in summary.how_to_go_on(
+            ending.plan, ending.report, ending.ends, ending.code, records.path, ending.lost
+        ):
             terminal.say(line)
     if failure:
         terminal.say(failure)

@@ -43,6 +43,10 @@ class TaskSummary:
     """The time its programs ran, from start to end."""
 
 
+WENT_WELL = ("done", "ended at end of stream", "ended while polling")
+"""Outcomes of tasks that have done all they had to."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskEnd:
     """The launcher's record of a task's end."""
@@ -200,10 +204,13 @@ def old_names(plan: Plan, report: Report) -> list[str]:
     return found
 
 
-def how_to_go_on(plan: Plan, report: Report, code: int, folder: Path, lost: Collection[str] = ()) -> list[str]:
+def how_to_go_on(
+    plan: Plan, report: Report, ends: Sequence[TaskEnd], code: int, folder: Path, lost: Collection[str] = ()
+) -> list[str]:
     """The command that goes on with a run that has not done all, if there is something to go back to.
 
     Args:
+        ends: of its tasks.
         lost: hosts of the run.
     """
     if code == 0 or not plan.can_resume:
@@ -212,6 +219,11 @@ def how_to_go_on(plan: Plan, report: Report, code: int, folder: Path, lost: Coll
     rest = [host for host in plan.hosts if host.name not in lost]
     where = f" --hosts {','.join(f'{host.name}:{host.slots}' for host in rest)}" if lost and rest and not job else ""
     lines = [f"to go on with this run: {job}wilkins run --resume {folder}{where}"]
+    slots = sum(host.slots for host in rest)
+    ranks = sum(task.nprocs for task, end in zip(plan.tasks, ends, strict=True) if end.outcome not in WENT_WELL)
+    if where and slots < ranks:
+        have = f"{rest[0].name} has" if len(rest) == 1 else "these hosts have"
+        lines.append(f"{have} {count_of(slots, 'slot')}, and {ranks} ranks are left: add other hosts")
     if report.trace_stopped:
         lines.append(
             f"it goes back further than it might: {folder / 'trace.tsv'} could not be written to the end, for the disk "
