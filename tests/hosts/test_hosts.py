@@ -206,10 +206,47 @@ def test_a_host_that_is_cut_off_ends_its_programs_too(folder: Path) -> None:
         rig.cut("node1")
         finished = tree.wait(60)
         assert finished.code == 1
-        assert re.search(r"the host node1 is lost, with ana \(after [0-9]+ steps\)", finished.err), finished.err
+        assert re.search(
+            r"the host node1 is lost, with ana \(after [0-9]+ steps\): nothing was heard of it", finished.said
+        )
         nothing_is_left(rig)
         said = (folder / "wilkins-runs/latest/hosts/node1/layer.log").read_text()
         assert re.search(r"node1: error: nothing was heard of the head for 15 s; it ends ana after [0-9]+ steps", said)
+
+
+@pytest.mark.parametrize("through", ["", "ssh"])
+def test_hosts_whose_own_names_are_those_of_the_loopback_interface(folder: Path, through: str) -> None:
+    """As Debian has it; reached by ssh, or by a command of the user's."""
+    workflow(folder, PAIR)
+    with Rig(2) as rig:
+        for place, name in enumerate(rig.names):
+            others = (rig.state / "hosts").read_text().replace(f"10.77.0.{place + 1} ", "127.0.1.1 ")
+            (rig.state / f"hosts-{name}").write_text(others)
+            assert not run_tree(
+                rig.on(name, "mount", "--bind", rig.state / f"hosts-{name}", "/etc/hosts"), 10, folder
+            ).code
+        words = [*WILKINS, "run", "--hosts", "node0:1,node1:1", "workflow.yaml"]
+        env = {"WILKINS_RSH": through} if through else {}
+        finished = run_tree(rig.on("node0", *words, folder=folder), 60, folder, env)
+        assert finished.code == 0, finished.err
+        assert finished.out.count("got") == 20
+        nothing_is_left(rig)
+
+
+def test_hosts_between_which_packets_are_dropped_are_named(folder: Path) -> None:
+    """As by a firewall: before programs start, not after the minutes for which the system would try."""
+    workflow(folder, PAIR)
+    with Rig(3) as rig:
+        drop = ("ip", "neigh", "replace", "10.77.0.3", "lladdr", "02:00:00:00:00:99", "dev", "e0", "nud", "permanent")
+        assert not run_tree(rig.on("node1", *drop), 10, folder).code
+        finished = run(rig, folder, hosts="node1:1,node2:1")
+        assert finished.code == 3, finished.err
+        assert re.search(
+            r"node1: this host cannot connect to node2 at 10\.77\.0\.3:[0-9]+: no answer within 10 s; if a firewall",
+            finished.said,
+        )
+        assert "got" not in finished.out
+        nothing_is_left(rig)
 
 
 def test_a_host_that_cannot_be_reached_is_named(rig: Rig, folder: Path) -> None:

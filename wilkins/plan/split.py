@@ -80,6 +80,7 @@ def host_parts(plan: Plan) -> tuple[HostPart, ...]:
     """
     for task in plan.tasks:
         _check_order(plan, task)
+        _check_starts(plan, task)
     _check_sets(plan)
     ranks = [_ranges(task) for task in plan.tasks]
     readers = [_readers(plan, channel, ranks) for channel in plan.channels]
@@ -143,6 +144,20 @@ def _check_order(plan: Plan, task: TaskPlan) -> None:
             f"{task.origin}: {task.name}: some of its ranks would run on {plan.hosts[twice].name}, the next ones on "
             "another host, and then some on the first one again, which an mpiexec cannot do; give the task a "
             "'placement' of its own"
+        )
+
+
+def _check_starts(plan: Plan, task: TaskPlan) -> None:
+    """The program of a task on several hosts is started once."""
+    reads = any(port.task == task.index and port.direction == "in" and port.mode != "file" for port in plan.ports)
+    named = any("{filename}" in arg for arg in task.args)
+    if spans(task) and reads and (named or task.rerun == "always"):
+        starts = "'{filename}' in its arguments asks" if named else "'rerun: always' asks"
+        hosts = ", ".join(plan.hosts[host].name for host, _ in task.share)
+        raise ResourceError(
+            f"{task.origin}: {task.name}: {starts} for a start for each step, and its ranks are on several hosts "
+            f"({hosts}), where a program is started once; give the task `placement: [HOST]` with a host that has slots "
+            "for all of its ranks, or let the program read all steps in a loop"
         )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.begin import brief, make_folders
+from wilkins.launch.hosts import reach
 from wilkins.launch.hosts.control import SILENT_FOR, Control, packed
 from wilkins.launch.hosts.dependencies import HostDependencies
 from wilkins.launch.hosts.hostpolls import HostPolls
@@ -153,6 +154,7 @@ class Keeper:
         make_folders(plan)
         with Guard() as guard:
             self._relays.meet(addresses)  # the guard must not hold the ends of pipes
+            reach.check(self._relays.others(addresses) | self._spanning.others(addresses))
             can_resume = self._plan.can_resume
             board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
             try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from wilkins.errors import count_of
 from wilkins.launch.hosts.status import HostResult
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import BoardPorts
@@ -108,6 +109,7 @@ def wrong(plan: Plan, reports: Sequence[tuple[HostPart, Report]], report: Report
                 f"{task.name}: ended without ever using its memory {ports} {names} on any of its hosts; "
                 "compare the pattern with the names of the files that its program opens"
             )
+    said += _started_once(plan, report)
     written: dict[int, set[int]] = {}
     for place, routes in _route_reports(reports).items():
         inport = plan.channels[place].inport
@@ -123,6 +125,22 @@ def wrong(plan: Plan, reports: Sequence[tuple[HostPart, Report]], report: Report
                 "that differ by host, or give the task `placement: [HOST]`"
             )
     return said
+
+
+def _started_once(plan: Plan, report: Report) -> Iterator[str]:
+    """Messages about programs that have read one step and ended, where others were left: on one machine, they would be
+    started for the next one."""
+    board = BoardPorts(plan)
+    for channel, facts in zip(board.planned_channels(plan), report.channels, strict=True):
+        task = plan.tasks[plan.ports[channel.inport].task]
+        left = facts.published - facts.read - facts.given_up
+        if spans(task) and task.rerun == "auto" and report.ports[facts.inport].steps == 1 and left > 0:
+            yield (
+                f"{task.name}: has read one step of {plan.ports[channel.inport].called!r} and ended, and "
+                f"{count_of(left, 'step')} came after that: on one machine it would be started for each, on several "
+                "hosts it is started once; let it read all steps in a loop, give it `placement: [HOST]`, or "
+                "`rerun: never` if one step is all that it needs"
+            )
 
 
 def _task(plan: Plan, part: HostPart, board: BoardPorts, task: TaskFacts, first: int) -> TaskFacts:

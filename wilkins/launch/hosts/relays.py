@@ -46,6 +46,11 @@ class Relays:
             }
             self._descriptors[task] = [listener, ours, theirs, count]
 
+    def others(self, addresses: Mapping[str, str]) -> dict[str, str]:
+        """By host to which steps go from here: where one of its receivers listens."""
+        hosts = self._plan.hosts
+        return {hosts[one.reads].name: addresses[str(one.index)] for _, one in self._part.senders}
+
     def extras(self, task: int) -> tuple[dict[str, str], tuple[int, ...]]:
         """Variables and open descriptors that a program of this host needs beside the usual."""
         return self._variables.get(task, {}), tuple(self._descriptors.get(task, ()))

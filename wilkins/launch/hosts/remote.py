@@ -32,8 +32,20 @@ def remote_command(host: str, words: Sequence[str]) -> list[str]:
 
 
 def address(host: str) -> str:
-    """The address by which other hosts reach a host."""
-    return socket.gethostname() if host == "localhost" or RSH in os.environ else host
+    """The address by which other hosts reach a host, if it does not say so itself.
+
+    A command of the user's may know it by a name that no network does; then it is taken for this machine.
+    """
+    if host == "localhost" or (RSH in os.environ and not _is_known(host)):
+        return socket.gethostname()
+    return host
+
+
+def _is_known(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except OSError:
+        return False
 
 
 def mark_of(run: Path, host: str) -> str:

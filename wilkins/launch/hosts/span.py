@@ -144,6 +144,11 @@ class Spanning:
         listeners = self._listeners.items()
         return {_service(self.tasks[place], self._part.host): address_in(listener) for place, listener in listeners}
 
+    def others(self, addresses: Mapping[str, str]) -> dict[str, str]:
+        """By other host that has ranks of tasks that are here, too: where one of its servers of files listens."""
+        pairs = [(task, host) for task in self.tasks.values() for host, _ in task.share if host != self._part.host]
+        return {self._plan.hosts[host].name: addresses[_service(task, host)] for task, host in pairs}
+
     def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
         """Start the servers, and write the variables of the ranks here."""
         base = {**env.user_environment(), VARIABLE: token}
