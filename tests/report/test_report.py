@@ -10,7 +10,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import accumulate
 from pathlib import Path
@@ -25,10 +24,11 @@ from wilkins.flow.trace import Event, line
 from wilkins.plan import planfile
 from wilkins.plan.planner import plan_file
 from wilkins.report.draw.svg import ACTIVITIES
-from wilkins.report.page.advice import Share, advise, oversubscribed, shares
+from wilkins.report.page.advice import Join, Share, advise, oversubscribed, shares
 from wilkins.report.page.page import page_of, records_of
 from wilkins.report.page.value import value_of
 from wilkins.report.runs import events_of_run, timeline_of_run
+from wilkins.terminal.tables import size
 
 WRITE = """\
 import h5py, sys
@@ -138,7 +138,7 @@ def test_the_script_is_given_the_timeline(folder: Path) -> None:
 def test_many_ranks_are_shown_in_part() -> None:
     ranks = tuple(RankTimeline(rank, (Segment("computing", 0.0, 1.0),)) for rank in range(3000))
     timeline = Timeline((TaskTimeline("big", 1.0, ranks), TaskTimeline("small", 1.0, ranks[:3])), ())
-    value = value_of(timeline, [])
+    value = value_of(timeline, [], [])
     assert [task["ranks"] for task in value["tasks"]] == [3000, 3]
     assert len(value["tasks"][1]["rows"]) == 3
     assert 100 <= len(value["tasks"][0]["rows"]) <= 400
@@ -182,12 +182,13 @@ def test_shares_are_those_of_the_ranks() -> None:
         (
             [_spent("sim", computing=0.9), _spent("look", waiting_for_data=0.8, computing=0.1)],
             {},
-            "sim sets the pace: it computed 90 % of its time, while look waited for its steps 80 %. More ranks for sim",
+            "sim sets the pace: it computed 90 % of its time, while look waited for its steps 80 %. A faster sim makes",
         ),
         (
             [_spent("sim", computing=0.3, waiting_for_room=0.6), _spent("look", computing=0.95)],
             {},
-            "look holds up sim, which waited for room 60 %, while it computed 95 % of its time. Give look more ranks",
+            "look holds up sim, which waited for room 60 %, while it computed 95 % of its time. Make look faster, give "
+            "it instances (`taskCount`)",
         ),
         (
             [_spent("sim", starting=0.5, computing=0.5)],
@@ -211,7 +212,21 @@ def test_shares_are_those_of_the_ranks() -> None:
     ],
 )
 def test_where_the_time_went_in_words(found: list[Share], summary: dict[str, Any], words: str) -> None:
-    assert words in " ".join(advise(found, [("sim", "look")], summary))
+    assert words in " ".join(advise(found, [Join("sim", "look", "x*.h5")], summary))
+
+
+def test_a_reader_of_the_newest_steps_holds_nobody_up_and_misses_none() -> None:
+    """Its policy leaves out what comes while it is busy."""
+    spent = [_spent("sim", computing=0.3, waiting_for_room=0.6), _spent("look", computing=0.95)]
+    channel = {"producer": "sim", "consumer": "look", "files": "x*.h5", "published": 9, "read": 4}
+    summary = {"channels": [channel | {"dropped": 5, "let_go": 0, "unread": 0}]}
+    assert advise(spent, [Join("sim", "look", "x*.h5", blocks=False)], summary) == advise([], [], {})
+
+
+def test_a_program_of_mpi_may_get_more_ranks() -> None:
+    spent = [_spent("sim", computing=0.3, waiting_for_room=0.6), _spent("look", computing=0.95)]
+    (message,) = advise(spent, [Join("sim", "look", "x*.h5", parallel=True)], {})
+    assert "give it more ranks or instances (`nprocs`, `taskCount`)" in message
 
 
 def test_keys_in_advice_are_set_as_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,10 +247,16 @@ def test_a_run_that_failed_or_goes_on(folder: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(folder / "wilkins-runs/latest", run, symlinks=False)
     summary = json.loads((run / "summary.json").read_text())
-    (run / "summary.json").write_text(json.dumps({**summary, "exit_code": 1, "reason": "look: failed: <exit code 3>"}))
-    text = _Words(page_of(records_of(run))).text
+    summary["tasks"][1].update(outcome="failed", exit="exit code 3")
+    (run / "summary.json").write_text(json.dumps({**summary, "exit_code": 1, "reason": "read: failed: <exit code 3>"}))
+    (run / "read.log").write_text("\n".join(f"line {number}" for number in range(40)) + "\nthe <mesh> is empty\n")
+    page = page_of(records_of(run))
+    text = _Words(page).text
     assert "exit code 1" in text
-    assert "look: failed: <exit code 3>" in text
+    assert "read: failed: <exit code 3>" in text
+    assert text.index("read printed last:") < text.index("line 39") < text.index("the <mesh> is empty")
+    assert text.index("the <mesh> is empty") < text.index("Where the time went")
+    assert page.count("<details open>") == 1
     (run / "summary.json").unlink()
     assert "goes on, or was killed" in _Words(page_of(records_of(run))).text
     (run / TRACE_FILE).unlink()
@@ -244,15 +265,31 @@ def test_a_run_that_failed_or_goes_on(folder: Path, tmp_path: Path) -> None:
     assert "holds no trace" in text
 
 
-def test_a_workflow_file_that_has_changed_is_said_to(folder: Path, tmp_path: Path) -> None:
+def test_how_a_run_was_started_is_on_its_page(folder: Path, tmp_path: Path) -> None:
+    """The workflow file is that of the run, also when it has changed since."""
     shutil.copytree(folder, tmp_path / "moved", symlinks=True)
-    run = (folder / "wilkins-runs/latest").resolve()
-    plan = planfile.loads((run / "plan.json").read_text())
-    source = tmp_path / "moved/workflow.yaml"
-    source.write_text("tasks: []\n")
-    copied = tmp_path / "moved/wilkins-runs" / run.name
-    (copied / "plan.json").write_text(planfile.dumps(replace(plan, source=source)))
-    assert "has changed since the run" in _Words(page_of(records_of(copied))).text
+    moved = tmp_path / "moved"
+    must_run(moved, *WILKINS, "run", "workflow.yaml", "--set", "read.timeout=50")
+    text = (moved / "workflow.yaml").read_text()
+    (moved / "workflow.yaml").write_text("tasks: []\n")
+    said = " ".join(_Words(page_of(records_of(moved / "wilkins-runs/latest"))).text.split())
+    assert "command wilkins run workflow.yaml --set read.timeout=50" in said
+    assert f"folder {moved}" in said
+    assert " ".join(text.split()) in said
+
+
+def test_what_tasks_have_used_is_on_the_page(tmp_path: Path) -> None:
+    """As the system has counted it: processors' seconds, and the most memory of a process."""
+    spin = "import os, time\nx = bytearray(80_000_000)\nwhile time.process_time() < 0.6: pass"
+    (tmp_path / "workflow.yaml").write_text(
+        f"tasks:\n  - {{func: {sys.executable}, name: spin, args: [-c, {json.dumps(spin)}]}}\n"
+    )
+    must_run(tmp_path, *WILKINS, "run", "workflow.yaml")
+    (task,) = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())["tasks"]
+    assert 0.6 <= task["cpu_s"] < 2
+    assert 80e6 < task["rss_bytes"] < 200e6
+    said = " ".join(_Words(page_of(records_of(tmp_path / "wilkins-runs/latest"))).text.split())
+    assert f" {size(task['rss_bytes'])} CPU: of all processes together" in said
 
 
 @pytest.mark.parametrize(
@@ -386,6 +423,34 @@ def test_the_page_in_a_browser(folder: Path, browser: Any) -> None:
     browser.find_element(By.ID, "find").send_keys("no such", Keys.ENTER)
     assert browser.find_element(By.ID, "found").text == "no step is called so"
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+@pytest.mark.nightly
+@needs_browser
+def test_charts_show_what_is_unread_and_rates_as_they_are(tmp_path: Path, browser: Any) -> None:
+    """A step a millisecond, of which the last five are never read."""
+    from selenium.webdriver.common.by import By
+
+    run = _made(tmp_path, 2, 200)
+    trace = run / TRACE_FILE
+    kept = [
+        text
+        for text in trace.read_text().splitlines(keepends=True)
+        if not re.search(r"\topen\tt1\t.*f0-00019[5-9]", text)
+    ]
+    trace.write_text("".join(kept))
+    must_run(tmp_path, *WILKINS, "report", run, "-o", "made.html")
+    _open(browser, tmp_path / "made.html")
+
+    def most(name: str) -> float:
+        _range(browser)
+        return float(browser.execute_script(f"return document.getElementById('{name}').dataset.most"))
+
+    assert most("queues") >= 5
+    assert most("rates") == pytest.approx(1000, rel=0.05)
+    for _ in range(4):
+        browser.find_element(By.ID, "in").click()
+        assert most("rates") == pytest.approx(1000, rel=0.05)
 
 
 @pytest.mark.nightly

@@ -94,7 +94,16 @@ def _run(
 def end_of(run: TaskRun) -> TaskEnd:
     """The launcher's part of a task's summary."""
     exit_words = str(run.exit) if run.exit else ""
-    return TaskEnd(run.starts, run.outcome or "stopped", exit_words, run.running_s, run.retries, run.relisted)
+    return TaskEnd(
+        run.starts,
+        run.outcome or "stopped",
+        exit_words,
+        run.running_s,
+        run.retries,
+        run.relisted,
+        run.used.cpu_s,
+        run.used.memory_bytes,
+    )
 
 
 class Start:

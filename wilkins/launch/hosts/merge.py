@@ -64,7 +64,8 @@ def ends_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> list[
             if ends[place].outcome != "failed" and (
                 lead_host(plan.tasks[place]) == part.host or end.outcome == "failed"
             ):
-                ends[place] = end
+                # What runs on other hosts was not waited for by their launchers.
+                ends[place] = replace(end, cpu_s=0.0, memory_bytes=0) if spans(plan.tasks[place]) else end
     return ends
 
 

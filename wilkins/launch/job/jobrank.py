@@ -22,7 +22,7 @@ from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE, Guard
 from wilkins.launch.programs.output import Log, Terminal
-from wilkins.launch.programs.process import Program
+from wilkins.launch.programs.process import Program, Used
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd, old_names
 from wilkins.launch.watch import decide
@@ -273,11 +273,14 @@ class JobRank:
         if self._judges and self.stopped is None:
             return None
         worst = next((run for run in crew if run.outcome in _FAILURES), crew[-1])
+        used = sum((run.used for run in crew), Used())
         end = replace(
             end_of(worst),
             starts=crew[-1].starts,
             running_s=sum(run.running_s for run in crew),
             retries=sum(run.retries for run in crew),
+            cpu_s=used.cpu_s,
+            memory_bytes=used.memory_bytes,
         )
         return _result_record(end, spared=worst.spared)
 

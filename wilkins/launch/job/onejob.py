@@ -164,6 +164,8 @@ def _joined(ranks: Sequence[dict[str, Any] | None]) -> TaskEnd:
         sum(float(result["running_s"]) for result in known) / len(known),
         retries=max(int(result["retries"]) for result in known),
         relisted=any(result["relisted"] for result in known),
+        cpu_s=sum(float(result["cpu_s"]) for result in known),
+        memory_bytes=max(int(result["memory_bytes"]) for result in known),
     )
 
 

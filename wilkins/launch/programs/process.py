@@ -101,16 +101,32 @@ def children() -> set[int]:
     return found
 
 
-def reap(pids: Iterable[int]) -> dict[int, int]:
-    """The children that have ended, with their exit codes (negative for a signal)."""
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a program has used, with all processes that it has waited for."""
+
+    cpu_s: float = 0.0
+    """Seconds of processors."""
+    memory_bytes: int = 0
+    """The most memory of one of these processes."""
+
+    def __add__(self, other: Used) -> Used:
+        """What both have used."""
+        return Used(self.cpu_s + other.cpu_s, max(self.memory_bytes, other.memory_bytes))
+
+
+def reap(pids: Iterable[int], used: dict[int, Used] | None = None) -> dict[int, int]:
+    """The children that have ended, with their exit codes (negative for a signal); `used` takes what they have used."""
     ended = {}
     for pid in pids:
         try:
-            done, status = os.waitpid(pid, os.WNOHANG)
+            done, status, usage = os.wait4(pid, os.WNOHANG)
         except ChildProcessError:
             continue
         if done:
             ended[pid] = os.waitstatus_to_exitcode(status)
+            if used is not None:
+                used[pid] = Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
     return ended
 
 
@@ -194,9 +210,9 @@ class Children:
         """Leave such processes to others again."""
         adopt_orphans(False)
 
-    def reap(self, programs: Iterable[int]) -> dict[int, int]:
-        """The children, those of `programs` included, that have ended, with their exit codes."""
-        return reap((children() - self._foreign).union(programs))
+    def reap(self, programs: Iterable[int], used: dict[int, Used]) -> dict[int, int]:
+        """The children, those of `programs` included, that have ended, with their exit codes. `used`: as of `reap`."""
+        return reap((children() - self._foreign).union(programs), used)
 
     def remaining(self) -> list[int]:
         """All of these children, with their descendants."""

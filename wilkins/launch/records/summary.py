@@ -41,6 +41,10 @@ class TaskSummary:
     """Of the starts, those after a failure."""
     wall_s: float = 0.0
     """The time its programs ran, from start to end."""
+    cpu_s: float = 0.0
+    """Seconds of processors that they used, all ranks together; 0 if that is not known."""
+    rss_bytes: int = 0
+    """The most memory of one of their processes; 0 if that is not known."""
 
 
 WENT_WELL = ("done", "ended at end of stream", "ended while polling")
@@ -59,6 +63,10 @@ class TaskEnd:
     """Starts after a failure."""
     relisted: bool = False
     """It was started again for steps that came after its program had listed what was there."""
+    cpu_s: float = 0.0
+    """Seconds of processors that its programs have used, as far as their launcher has waited for them."""
+    memory_bytes: int = 0
+    """The most memory of one of their processes."""
 
 
 def task_summaries(report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]:
@@ -84,6 +92,8 @@ def task_summaries(report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]
                 moving_s=moving,
                 retries=end.retries,
                 wall_s=end.running_s,
+                cpu_s=end.cpu_s,
+                rss_bytes=end.memory_bytes,
             )
         )
     return lines

@@ -12,7 +12,7 @@ from typing import Protocol
 from wilkins.launch.programs import process
 from wilkins.launch.programs.leftovers import Segments
 from wilkins.launch.programs.output import Stream, Terminal
-from wilkins.launch.programs.process import Children
+from wilkins.launch.programs.process import Children, Used
 from wilkins.launch.programs.signals import Signals
 from wilkins.launch.watch.dependencies import Dependencies
 from wilkins.launch.watch.notices import HELD_AGAIN, FindHints, HeldBoard, Hints, failure_on
@@ -246,11 +246,13 @@ class Supervisor:
             del self._streams[pipe]
 
     def _reap(self) -> None:
-        ended = self._children.reap(pids(self.crew))
+        used: dict[int, Used] = {}
+        ended = self._children.reap(pids(self.crew), used)
         for run in self.crew:
             if run.program is None or run.program.pid not in ended:
                 continue
             code = ended[run.program.pid]
+            run.used += used[run.program.pid]
             if run.stream is not None and run.stream.pipe >= 0:
                 self._pump(run.stream)
             run.reaped(code)

@@ -11,7 +11,7 @@ from wilkins.launch.programs import process
 from wilkins.launch.programs.environment import takes_filename
 from wilkins.launch.programs.hooks import run_hook
 from wilkins.launch.programs.output import Log, Stream
-from wilkins.launch.programs.process import Program
+from wilkins.launch.programs.process import Program, Used
 from wilkins.launch.watch import decide
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit, Facts, Final, Verdict
@@ -82,6 +82,7 @@ class TaskRun:
         self.exit: Exit | None = None
         self.starts = starts
         self.running_s = 0.0
+        self.used = Used()
         self.started_at = 0.0
         self.poll_at = 0.0
         self.program: Program | None = None

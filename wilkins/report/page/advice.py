@@ -50,14 +50,26 @@ def _share(task: TaskTimeline) -> Share | None:
     return Share(task.name, whole / len(task.ranks), parts, max(waits, key=lambda one: waits[one], default=""))
 
 
-def advise(found: Sequence[Share], joins: Sequence[tuple[str, str]], summary: Mapping[str, Any]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A channel, as far as advice needs it."""
+
+    writer: str
+    reader: str
+    files: str
+    blocks: bool = True
+    """The writer waits for the reader; else the reader leaves out what comes while it is busy."""
+    parallel: bool = False
+    """The reader is a program of MPI."""
+
+
+def advise(found: Sequence[Share], joins: Sequence[Join], summary: Mapping[str, Any]) -> list[str]:
     """The most important findings, a sentence or two each.
 
     Args:
-        joins: the producer and the consumer of each channel, by name.
         summary: of the run, as ``summary.json`` has it; empty of one that goes on or was killed.
     """
-    messages = [*_pace(found, joins), *_starts(found), *_moves(found), *_steps(summary), *_failures(summary)]
+    messages = [*_pace(found, joins), *_starts(found), *_moves(found), *_steps(joins, summary), *_failures(summary)]
     return messages[:_MOST_ADVICE] or ["No task waited for another, or for its start, for much of its time."]
 
 
@@ -71,34 +83,42 @@ def oversubscribed(ranks: Mapping[str, int], cores: int) -> list[str]:
     ]
 
 
-def _pace(found: Sequence[Share], joins: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _pace(found: Sequence[Share], joins: Sequence[Join]) -> Iterator[str]:
     """Tasks that others wait for."""
     by_name = {share.name: share for share in found}
+    parallel = {one.reader for one in joins if one.parallel}
+    all_ends = dict.fromkeys((one.writer, one.reader) for one in joins)
+    blocking = dict.fromkeys((one.writer, one.reader) for one in joins if one.blocks)
     for share in found:
         if share.of.get("computing", 0.0) < _BUSY:
             continue
         hungry = [
             by_name[reader]
-            for writer, reader in dict.fromkeys(joins)
+            for writer, reader in all_ends
             if writer == share.name and reader in by_name and _part(by_name[reader], "waiting for data") >= _MUCH
         ]
         held = [
             by_name[writer]
-            for writer, reader in dict.fromkeys(joins)
+            for writer, reader in blocking
             if reader == share.name and writer in by_name and _part(by_name[writer], "waiting for room") >= _MUCH
         ]
         computed = f"{_percent(share.of['computing'])} of its time"
         if hungry:
             yield (
                 f"{share.name} sets the pace: it computed {computed}, while {_who(hungry)} waited for its steps "
-                f"{_percents(hungry, 'waiting for data')}. More ranks for {share.name} make the run faster; longer "
-                "queues do not."
+                f"{_percents(hungry, 'waiting for data')}. A faster {share.name} makes the run faster; longer queues "
+                "do not."
             )
         if held:
+            more = (
+                "more ranks or instances (`nprocs`, `taskCount`)"
+                if share.name in parallel
+                else "instances (`taskCount`)"
+            )
             yield (
                 f"{share.name} holds up {_who(held)}, which waited for room {_percents(held, 'waiting for room')}, "
-                f"while it computed {computed}. Give {share.name} more ranks or instances (`nprocs`, `taskCount`), or "
-                "fewer steps (`io_freq: n`, or `flow: latest`); a longer `queue` only evens out what varies."
+                f"while it computed {computed}. Make {share.name} faster, give it {more}, or fewer steps "
+                "(`io_freq: n`, or `io_freq: latest`); a longer `queue` only evens out what varies."
             )
 
 
@@ -125,17 +145,19 @@ def _moves(found: Sequence[Share]) -> Iterator[str]:
             )
 
 
-def _steps(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Steps that did not reach a reader."""
+def _steps(joins: Sequence[Join], summary: Mapping[str, Any]) -> Iterator[str]:
+    """Steps that did not reach a reader, though its policy does not leave them out."""
+    newest = {(one.writer, one.reader, one.files) for one in joins if not one.blocks}
     for channel in summary.get("channels", ()):
+        by_policy = (channel["producer"], channel["consumer"], channel["files"]) in newest
         lost = [
             f"{channel[key]} {words}"
             for key, words in (
-                ("dropped", "were given up, since the queue was full"),
+                ("dropped", "" if by_policy else "were given up, since the queue was full"),
                 ("let_go", "were given up, since the run would have stood still"),
                 ("unread", "were not read before it ended"),
             )
-            if channel[key]
+            if channel[key] and words
         ]
         if lost:
             of = (

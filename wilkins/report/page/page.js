@@ -9,7 +9,7 @@
   const data = await unpack(packed);
 
   const TOP = 4, AXIS = 22, LOW = 140;
-  const MOST_ARROWS = 500, MOST_LINES = 12;
+  const ARROW_EVERY = 9, MOST_LINES = 12, RATE_OF = 5;
   const LINES = ["#0072b2", "#d55e00", "#009e73", "#e69f00", "#7b5ea7", "#56b4e9", "#a0522d", "#cc79a7", "#6b7a00", "#888", "#00a3a3", "#b00020"];
   const rows = [], firstRow = [];
   for (const [task, one] of data.tasks.entries()) {
@@ -49,7 +49,8 @@
     return { ...columns, time, first, count: time.length };
   }
 
-  // For each out-port and reading task: when a step came, or was first opened or dropped there, and how many wait from then on.
+  // For each out-port and reading task: when a step came or was first opened there, and how many wait from then on. A step that is never opened waits
+  // to the end, where its reader gets all.
   function queuesOf() {
     const changes = new Map();
     const note = (step, reader, by, when) => {
@@ -57,15 +58,22 @@
       if (!changes.has(key)) changes.set(key, []);
       changes.get(key).push([when, by]);
     };
+    const readers = new Map();
+    for (const [task, port, reader] of data.waits) {
+      const key = task + ":" + port;
+      readers.set(key, [...(readers.get(key) ?? []), reader]);
+    }
     for (let step = 0; step < steps.count; ++step) {
-      const earliest = new Map();
+      const earliest = new Map(), dropped = steps.drops[step] || [];
       for (let k = steps.first[step]; k < steps.first[step + 1]; ++k) {
         const reader = steps.openTask[k], when = steps.time[step] + steps.openAfter[k];
         if (!(earliest.get(reader) <= when)) earliest.set(reader, when);
       }
+      for (const reader of readers.get(steps.task[step] + ":" + steps.port[step]) ?? [])
+        if (!earliest.has(reader) && !dropped.includes(reader)) earliest.set(reader, Infinity);
       for (const [reader, when] of earliest) {
         note(step, reader, 1, steps.time[step]);
-        note(step, reader, -1, Math.max(when, steps.time[step]));
+        if (when < Infinity) note(step, reader, -1, Math.max(when, steps.time[step]));
       }
     }
     return [...changes].map(([key, found]) => {
@@ -179,7 +187,7 @@
     clip.rect(left, 0, width - left, sheet.height);
     pen.save();
     pen.clip(clip);
-    const many = steps.first[to] - steps.first[from] > MOST_ARROWS;
+    const many = (steps.first[to] - steps.first[from]) * ARROW_EVERY > width - left;
     for (let step = many ? to : from; step < to; ++step) arrow(step, colour("ink"), 0.8);
     if (chosen >= 0) arrow(chosen, colour("back"), 2.2);
     pen.restore();
@@ -230,10 +238,11 @@
   // Lines over the time in sight: for each, its name and its values by pixel.
   function drawLines(target, keys, found, shown) {
     const sheet = ready(target, LOW), { pen, left, width, x } = sheet, bottom = LOW - AXIS;
-    const most = Math.max(1e-9, ...found.map((line) => line.values.reduce((a, b) => Math.max(a, b), 0)));
+    const most = Math.max(0, ...found.map((line) => line.values.reduce((a, b) => Math.max(a, b), 0)));
+    target.dataset.most = most;
     axis(sheet, bottom);
     pen.fillStyle = colour("soft");
-    pen.fillText(shown(most), 2, TOP + 10);
+    if (most > 0) pen.fillText(shown(most), 2, TOP + 10);
     pen.fillText("0", 2, bottom);
     keys.replaceChildren();
     for (const line of found) {
@@ -242,7 +251,7 @@
       pen.lineWidth = 1.4;
       pen.beginPath();
       line.values.forEach((value, place) => {
-        const high = bottom - (value / most) * (bottom - TOP - 2), at = left + place * line.each;
+        const high = bottom - (most > 0 ? value / most : 0) * (bottom - TOP - 2), at = left + place * line.each;
         pen.lineTo(at, high);
         pen.lineTo(Math.min(width, at + line.each), high);
       });
@@ -254,16 +263,37 @@
     if (found.more) keys.append(" and " + found.more + " more");
   }
 
+  // The steps of each out-port: their times, and how many bytes there were up to each.
+  const ports = new Map();
+  for (let step = 0; step < steps.count; ++step) {
+    const key = steps.task[step] + ":" + steps.port[step];
+    if (!ports.has(key)) ports.set(key, { number: numberOf.get(key), name: data.tasks[steps.task[step]].name + ", " + data.patterns[steps.port[step]], times: [], bytes: [] });
+    const port = ports.get(key);
+    port.times.push(steps.time[step]);
+    port.bytes.push((port.bytes.at(-1) ?? 0) + Math.max(0, steps.bytes[step]));
+  }
+
+  // A rate is that of some steps around a time, so it does not depend on how much time is in sight.
+  function rateAt(port, from, to, asBytes) {
+    const { times, bytes } = port, last = times.length - 1;
+    if (last < 1 || to <= times[0] || from >= times[last]) return 0;
+    let first = Math.max(0, above(times, from) - 1), end = Math.min(last, above(times, to));
+    while (end - first < RATE_OF && (first > 0 || end < last)) {
+      first = Math.max(0, first - 1);
+      if (end - first < RATE_OF) end = Math.min(last, end + 1);
+    }
+    const count = asBytes ? bytes[end] - bytes[first] : end - first, lasted = seconds(times[end] - times[first]);
+    return lasted > 0 ? count / lasted : 0;
+  }
+
   function drawRates() {
     const asBytes = element("as-bytes").checked, width = canvas.clientWidth - gutter(), each = 4;
-    const bins = Math.max(1, Math.ceil(width / each)), lasting = seconds((view.to - view.from) / bins), lines = new Map();
-    for (let step = above(steps.time, view.from - 1); step < steps.count && steps.time[step] <= view.to; ++step) {
-      const key = steps.task[step] + ":" + steps.port[step];
-      if (!lines.has(key)) lines.set(key, { number: numberOf.get(key), name: data.tasks[steps.task[step]].name + ", " + data.patterns[steps.port[step]], each, values: new Float64Array(bins) });
-      const line = lines.get(key), bin = Math.min(bins - 1, Math.floor(((steps.time[step] - view.from) / (view.to - view.from)) * bins));
-      line.values[bin] += (asBytes ? Math.max(0, steps.bytes[step]) : 1) / lasting;
-    }
-    drawLines(element("rates"), element("rates-keys"), most([...lines.values()]), asBytes ? (rate) => bytesText(rate) + "/s" : (rate) => Number(rate.toPrecision(3)) + "/s");
+    const bins = Math.max(1, Math.ceil(width / each)), bin = (view.to - view.from) / bins;
+    const lines = [...ports.values()].map((port) => ({
+      number: port.number, name: port.name, each,
+      values: Float64Array.from({ length: bins }, (_, place) => rateAt(port, view.from + place * bin, view.from + (place + 1) * bin, asBytes)),
+    }));
+    drawLines(element("rates"), element("rates-keys"), most(lines), asBytes ? (rate) => bytesText(rate) + "/s" : (rate) => Number(rate.toPrecision(3)) + "/s");
   }
 
   function drawQueues() {

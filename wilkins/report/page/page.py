@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,21 +17,26 @@ from typing import Any
 from wilkins.errors import UsageError, count_of
 from wilkins.flow.timeline import Timeline
 from wilkins.flow.trace import Event
-from wilkins.launch.records.rundir import named
+from wilkins.launch.records.rundir import START, named
 from wilkins.names import text_of
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.report.draw.svg import ACTIVITIES, variables
-from wilkins.report.page.advice import Share, account, advise, oversubscribed, shares
+from wilkins.report.page.advice import Join, Share, account, advise, oversubscribed, shares
 from wilkins.report.page.measured import graph_of
 from wilkins.report.page.value import packed, value_of
 from wilkins.report.pictures import output_text
 from wilkins.report.runs import events_of_run, timeline_of
 from wilkins.terminal.tables import duration, size
+from wilkins.terminal.wording import listed
 
 _LAST_LINES = 200
 _LAST_BYTES = 40_000
 """How much of the end of a log is shown."""
+_LAST_WORDS = 8
+_MOST_FAILED = 3
+"""Lines at the top of the page: of how many tasks that have failed, and how many of each."""
+_APART = "\n\n"
 _MOST_LOGS = 60
 _MOST_ROWS = 500
 _HERE = Path(__file__).parent
@@ -46,6 +51,8 @@ class Records:
     summary: Mapping[str, Any]
     """Empty of a run that goes on, or was killed."""
     versions: Mapping[str, str]
+    start: Mapping[str, Any]
+    """How it was started."""
     events: Sequence[Event]
     no_trace: str
     """Why there are no events; empty if there are some."""
@@ -73,7 +80,8 @@ def records_of(run: Path) -> Records:
         events = events_of_run(folder)[1]
     except UsageError as error:
         why = str(error)
-    return Records(folder, plan, _json(folder / "summary.json"), _json(folder / "versions.json"), events, why)
+    summary, versions, start = (_json(folder / name) for name in ("summary.json", "versions.json", START))
+    return Records(folder, plan, summary, versions, start, events, why)
 
 
 def written(run: Path, target: Path) -> Path:
@@ -94,9 +102,21 @@ def page_of(records: Records) -> str:
     published = [event for event in records.events if event.event == "publish"]
     spent = shares(timeline) if timeline else []
     tasks = records.plan.tasks
+    ends = [(one, records.plan.ports[one.outport], records.plan.ports[one.inport]) for one in records.plan.channels]
     joins = [
-        (tasks[records.plan.ports[one.outport].task].name, tasks[records.plan.ports[one.inport].task].name)
-        for one in records.plan.channels
+        Join(
+            tasks[out.task].name,
+            tasks[into.task].name,
+            into.called,
+            one.when_full == "block",
+            tasks[into.task].kind == "mpi",
+        )
+        for one, out, into in ends
+    ]
+    everything = [
+        (tasks[out.task].name, out.pattern, tasks[into.task].name)
+        for one, out, into in ends
+        if one.when_full == "block" and one.every == 1
     ]
     advice = [*_oversubscribed(records), *advise(spent, joins, records.summary)]
     shape = Template((_HERE / "page.html").read_text(encoding="utf-8"))
@@ -111,11 +131,12 @@ def page_of(records: Records) -> str:
         graph=graph_of(records.plan, timeline, records.summary.get("channels", ()), _sizes(published)),
         shares=_shares(spent),
         chart=_chart(timeline, records.no_trace),
-        data=packed(value_of(timeline, published)) if timeline else "",
+        data=packed(value_of(timeline, published, everything)) if timeline else "",
+        how=_how(records),
         tasks=_tasks(records.summary),
         channels=_channels(records.summary),
         logs=_logs(records),
-        workflow=_workflow(records.plan),
+        workflow=_workflow(records),
         versions=_table(("", ""), sorted(records.versions.items())),
     )
 
@@ -151,8 +172,24 @@ def _outcome(records: Records) -> str:
     code = records.summary["exit_code"]
     kind, words = ("good", "ended well") if code == 0 else ("bad", f"exit code {code}")
     reason = records.summary.get("reason")
-    why = f'<pre class="reason">{escape(text_of(reason))}</pre>' if reason else ""
+    said = [text_of(reason)] if reason else []
+    last = {name: _last_lines(records.folder / f"{name}.log", _LAST_WORDS) for name in _failed(records)[:_MOST_FAILED]}
+    said += ["\n  ".join([f"{text_of(name)} printed last:", *lines]) for name, lines in last.items() if lines]
+    why = f'<pre class="reason">{escape(_APART.join(said))}</pre>' if said else ""
     return f'<span class="mark {kind}">{words}</span>{why}'
+
+
+def _failed(records: Records) -> list[str]:
+    """Tasks that have failed."""
+    return [task["name"] for task in records.summary.get("tasks", ()) if task["outcome"] == "failed"]
+
+
+def _last_lines(path: Path, count: int) -> list[str]:
+    try:
+        whole = path.read_bytes()
+    except OSError:
+        return []
+    return text_of(whole[-_LAST_BYTES:].decode("utf-8", errors="replace")).rstrip().splitlines()[-count:]
 
 
 def _facts(records: Records) -> str:
@@ -215,7 +252,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], numbers: frozense
 def _tasks(summary: Mapping[str, Any]) -> str:
     if not summary:
         return _paragraph("The run has no summary yet.")
-    head = ("task", "ranks", "starts", "end", "published", "read", "dropped", "moved", "computing", "waiting", "moving")
+    head = (
+        *("task", "ranks", "starts", "end", "published", "read", "dropped", "moved", "computing", "waiting", "moving"),
+        *("CPU", "memory"),
+    )
     rows = [
         (
             task["name"],
@@ -229,10 +269,13 @@ def _tasks(summary: Mapping[str, Any]) -> str:
             duration(task["computing_s"]),
             duration(task["waiting_s"]),
             duration(task["moving_s"]),
+            duration(task["cpu_s"]) if task.get("cpu_s") else "-",
+            size(task["rss_bytes"]) if task.get("rss_bytes") else "-",
         )
         for task in summary["tasks"]
     ]
-    return _table(head, rows, frozenset(range(1, len(head))) - {3})
+    hint = "CPU: of all processes together; memory: the most of one of them."
+    return _table(head, rows, frozenset(range(1, len(head))) - {3}) + f'<p class="hint">{hint}</p>'
 
 
 def _channels(summary: Mapping[str, Any]) -> str:
@@ -244,30 +287,42 @@ def _channels(summary: Mapping[str, Any]) -> str:
 
 def _logs(records: Records) -> str:
     paths = sorted(records.folder.glob("*.log")) + sorted(records.folder.glob("hosts/*.log"))
-    parts = [_log(path, records.folder) for path in paths[:_MOST_LOGS]]
+    failed = {f"{name}.log" for name in _failed(records)}
+    paths.sort(key=lambda path: path.name not in failed)
+    parts = [_log(path, records.folder, shown=path.name in failed) for path in paths[:_MOST_LOGS]]
     if len(paths) > _MOST_LOGS:
         parts.append(_paragraph(f"and {len(paths) - _MOST_LOGS} more in {records.folder}"))
     return "".join(parts) or _paragraph("There are none.")
 
 
-def _log(path: Path, folder: Path) -> str:
+def _log(path: Path, folder: Path, *, shown: bool) -> str:
     try:
         whole = path.read_bytes()
     except OSError as error:
         return _paragraph(f"{path}: cannot be read: {error.strerror}")
-    shown = whole[-_LAST_BYTES:].decode("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-    text = text_of("\n".join(shown))
+    last = whole[-_LAST_BYTES:].decode("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+    text = text_of("\n".join(last))
     cut = len(text.encode(errors="replace")) + 1 < len(whole)
     note = f'<p class="cut">Its end; all of it is in {escape(str(path))}</p>' if cut else ""
     name = escape(text_of(str(path.relative_to(folder))))
-    return f"<details><summary>{name} <em>{size(len(whole))}</em></summary>{note}<pre>{escape(text)}</pre></details>"
+    state = " open" if shown else ""
+    head = f"<summary>{name} <em>{size(len(whole))}</em></summary>"
+    return f"<details{state}>{head}{note}<pre>{escape(text)}</pre></details>"
 
 
-def _workflow(plan: Plan) -> str:
-    try:
-        text = plan.source.read_bytes()
-    except OSError as error:
-        return _paragraph(f"{plan.source}: cannot be read any more: {error.strerror}")
-    changed = hashlib.sha256(text).hexdigest() != plan.digest
-    note = _paragraph(f"{plan.source} has changed since the run; this is what it says now.") if changed else ""
-    return f"{note}<pre>{escape(text_of(text.decode('utf-8', errors='replace')))}</pre>"
+def _how(records: Records) -> str:
+    """By what the run was started, and from which commit of git."""
+    start = records.start
+    if not start:
+        return _paragraph("The records do not say.")
+    rows = [("command", shlex.join(start["command"])), ("folder", start["folder"])]
+    if start["commit"]:
+        changed = records.summary.get("changed")
+        rows.append(("commit", start["commit"] + (f", with changes in {listed(changed)}" if changed else "")))
+    return _table(("", ""), rows)
+
+
+def _workflow(records: Records) -> str:
+    if "workflow" not in records.start:
+        return _paragraph("The records do not have it.")
+    return f"<pre>{escape(text_of(records.start['workflow']))}</pre>"

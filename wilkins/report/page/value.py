@@ -31,8 +31,15 @@ def packed(value: dict[str, Any]) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def value_of(timeline: Timeline, published: Sequence[Event]) -> dict[str, Any]:
-    """The part of a timeline that the script shows. `published`: the events of its steps, in their order."""
+def value_of(
+    timeline: Timeline, published: Sequence[Event], everything: Sequence[tuple[str, str, str]]
+) -> dict[str, Any]:
+    """The part of a timeline that the script shows.
+
+    Args:
+        published: the events of its steps, in their order.
+        everything: channels whose reader gets every step: writer, pattern, reader.
+    """
     tick = max(_FINEST, timeline.end / _TICKS)
     patterns = _Numbers()
     of_task = {task.name: number for number, task in enumerate(timeline.tasks)}
@@ -67,6 +74,13 @@ def value_of(timeline: Timeline, published: Sequence[Event]) -> dict[str, Any]:
         "end": round(timeline.end / tick),
         "activities": ACTIVITIES,
         "tasks": tasks,
+        "waits": sorted(
+            {
+                (of_task[writer], patterns.of(pattern), of_task[reader])
+                for writer, pattern, reader in everything
+                if writer in of_task and reader in of_task
+            }
+        ),
         "patterns": patterns.texts(),
         "steps": columns,
     }
