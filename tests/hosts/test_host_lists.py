@@ -114,3 +114,25 @@ def test_allocations(tmp_path: Path) -> None:
     assert from_allocation({}) == ()
     with pytest.raises(UsageError, match="give --hosts"):
         from_allocation({"SLURM_JOB_NODELIST": "n[0-2]", "SLURM_TASKS_PER_NODE": "4"})
+
+
+def test_a_slurm_allocation_without_tasks_has_cores() -> None:
+    nodes = {"SLURM_JOB_NODELIST": "n[0-1]", "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_JOB_CPUS_PER_NODE": "16(x2)"}
+    assert from_allocation(nodes) == (Host("n0", 16), Host("n1", 16))
+    assert from_allocation({**nodes, "SLURM_NTASKS": "2"}) == (Host("n0", 1), Host("n1", 1))
+
+
+def test_all_parts_of_a_heterogeneous_slurm_job() -> None:
+    """As `salloc` and `sbatch` have it, whose plain variables are missing, or of the first part."""
+    parts = {
+        "SLURM_HET_SIZE": "2",
+        "SLURM_JOB_NODELIST": "big0",
+        "SLURM_JOB_NODELIST_HET_GROUP_0": "big0",
+        "SLURM_JOB_CPUS_PER_NODE_HET_GROUP_0": "64",
+        "SLURM_TASKS_PER_NODE_HET_GROUP_0": "1",
+        "SLURM_JOB_NODELIST_HET_GROUP_1": "small[3-4]",
+        "SLURM_JOB_CPUS_PER_NODE_HET_GROUP_1": "8(x2)",
+        "SLURM_TASKS_PER_NODE_HET_GROUP_1": "2(x2)",
+        "SLURM_NTASKS_HET_GROUP_1": "4",
+    }
+    assert from_allocation(parts) == (Host("big0", 64), Host("small3", 2), Host("small4", 2))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,7 @@ from hosts.slurm import NEEDS, Slurm
 from hosts.test_one_job_on_hosts import OVER_TCP, await_step, mixed
 
 from support.resuming import SIMULATION, SUMS
-from support.running import MPIEXEC, WILKINS, must_run, started_tree, wait_for, write_program
+from support.running import MPIEXEC, WILKINS, must_run, run_tree, started_tree, wait_for, write_program
 
 pytestmark = [
     pytest.mark.needs(*NEEDS, "python:psij"),
@@ -297,6 +299,19 @@ def test_an_mpiexec_takes_the_nodes_of_an_allocation(slurm: Slurm, tmp_path: Pat
     assert said.returncode == 0, said.stdout + said.stderr
     assert "sum:0 | total 126" in said.stdout
     nothing_is_left(slurm)
+
+
+@pytest.mark.nightly
+def test_a_run_takes_all_parts_of_a_heterogeneous_job(slurm: Slurm, tmp_path: Path) -> None:
+    """And of each other node all that the job has there."""
+    look = "import os; print('on', os.uname().nodename, os.environ.get('SLURM_CPU_BIND_TYPE'))"
+    (tmp_path / "workflow.yaml").write_text(
+        f"tasks:\n  - {{func: {sys.executable}, name: look, args: [-c, {json.dumps(look)}], taskCount: 3}}\n"
+    )
+    words = slurm.on("salloc", "-N1", "-n1", ":", "-N1", "-n2", *WILKINS, "run", "workflow.yaml", folder=tmp_path)
+    finished = run_tree(words, 60, tmp_path)
+    assert finished.code == 0, finished.err
+    assert sorted(re.findall(r"on (node[0-9] \w+)", finished.out)) == ["node0 None", "node1 none", "node1 none"]
 
 
 @pytest.mark.nightly

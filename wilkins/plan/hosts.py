@@ -127,18 +127,37 @@ def from_allocation(environment: Mapping[str, str], resources: Callable[[], str]
     """
     if environment.get("FLUX_URI") and "FLUX_TASK_RANK" not in environment and (said := resources()):
         return from_flux(said)
-    if nodes := environment.get("SLURM_JOB_NODELIST"):
-        counts = environment.get("SLURM_TASKS_PER_NODE") or environment.get("SLURM_JOB_CPUS_PER_NODE") or ""
-        names = expanded(nodes)
-        slots = [int(one["count"]) for one in re.finditer(_REPEATED, counts) for _ in range(int(one["times"] or 1))]
-        if len(slots) != len(names):
-            raise UsageError(f"Slurm names {len(names)} hosts ({nodes}) and tells {counts!r} of them; give --hosts")
-        return _checked([Host(*pair) for pair in zip(names, slots, strict=True)], "SLURM_JOB_NODELIST")
+    if hosts := [host for part in slurm_parts(environment) for host in _of_slurm(environment, part)]:
+        return _checked(hosts, "SLURM_JOB_NODELIST")
     if file := environment.get("PBS_NODEFILE"):
         return from_file(Path(file))
     if words := environment.get("LSB_MCPU_HOSTS", "").split():
         return _checked([Host(name, int(count)) for name, count in zip(words[::2], words[1::2], strict=True)], "LSF")
     return ()
+
+
+def slurm_parts(environment: Mapping[str, str]) -> list[str]:
+    """How the names of a Slurm allocation's variables end: those of each part of a heterogeneous job."""
+    size = environment.get("SLURM_HET_SIZE", "")
+    return [f"_HET_GROUP_{part}" for part in range(int(size))] if size.isdecimal() else [""]
+
+
+def slurm_nodes(environment: Mapping[str, str], part: str) -> list[str]:
+    """The nodes of a part of a Slurm allocation (`slurm_parts`)."""
+    return expanded(environment.get(f"SLURM_JOB_NODELIST{part}", ""))
+
+
+def _of_slurm(environment: Mapping[str, str], part: str) -> Iterator[Host]:
+    """The hosts of a part of an allocation, with as many slots as it has tasks, if some were asked for, else cores."""
+    names = slurm_nodes(environment, part)
+    asked = environment.get(f"SLURM_NTASKS{part}") or environment.get(f"SLURM_NTASKS_PER_NODE{part}")
+    tasks, cores = (environment.get(f"SLURM_{what}{part}", "") for what in ("TASKS_PER_NODE", "JOB_CPUS_PER_NODE"))
+    counts = (tasks or cores) if asked else (cores or tasks)
+    slots = [int(one["count"]) for one in re.finditer(_REPEATED, counts) for _ in range(int(one["times"] or 1))]
+    if len(slots) != len(names):
+        nodes = ",".join(names)
+        raise UsageError(f"Slurm names {len(names)} hosts ({nodes}) and tells {counts!r} of them; give --hosts")
+    return map(Host, names, slots)
 
 
 def expanded(nodes: str) -> list[str]:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from wilkins.plan.hosts import slurm_nodes, slurm_parts
+
 RSH = "WILKINS_RSH"
 """Names a command that runs another one on a host, as ``ssh HOST COMMAND`` does, instead of ssh or srun."""
 
@@ -26,9 +28,19 @@ def remote_command(host: str, words: Sequence[str]) -> list[str]:
     if not agent and host in (socket.gethostname(), socket.gethostname().partition(".")[0], "localhost"):
         return list(words)
     if not agent and "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
-        return ["srun", "--overlap", "-K1", "-N1", "-n1", "-w", host, *words]
+        return [*_srun(host), *words]
     quoted = shlex.join(["cd", str(Path.cwd())]) + " && exec " + shlex.join(words)
     return [*(agent or ("ssh", *_OPTIONS)), host, quoted]
+
+
+def _srun(host: str) -> list[str]:
+    """The `srun` of a step that has all that the allocation has on a host: what it starts shares that out by itself."""
+    of_tasks = ("SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_GPU_BIND", "SLURM_TRES_PER_TASK")
+    words = ["env", *(word for name in of_tasks for word in ("-u", name)), "srun", "--overlap", "-K1"]
+    for number, part in enumerate(slurm_parts(os.environ)):
+        if part and host in slurm_nodes(os.environ, part):
+            words.append(f"--het-group={number}")
+    return [*words, "-N1", "-n1", "--cpu-bind=none", "--mem=0", "-w", host]
 
 
 def address(host: str) -> str:
