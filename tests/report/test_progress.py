@@ -241,6 +241,8 @@ def test_top_at_a_terminal_until_the_run_ends(folder: Path, columns: int) -> Non
     frames = written[entered:left].split("\x1b[H")
     shown = [line for frame in frames for line in re.sub(r"\x1b\[[?;0-9]*[a-zA-Z]", "", frame).split("\r\n")]
     assert max(map(len, shown)) <= columns
+    assert ("bytes/s" in written) == (columns == 120), "what tasks do now comes first"
+    assert columns == 70 or re.search(r" [0-9.]+ kB +0 ", written)
     assert "the run has ended" in written[left:]
 
 

@@ -11,6 +11,7 @@ import contextlib
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +26,8 @@ from wilkins.terminal.progress import HEAD, STATUS, WATCHED, History, Snapshot, 
 from wilkins.terminal.tables import binary_size, duration, text_table
 
 _HEAD = (HEAD[0], "pid", *HEAD[1:])
+_FIRST_TO_GO = ("bytes/s", "last step", "queued")
+"""Columns that a narrow terminal does without, so that what tasks do now is seen."""
 _EVERY = 1.0
 _ANSWERS_WITHIN = 10.0
 """Seconds after which a launcher that goes on should have answered: it does within two, or five where it does not
@@ -133,8 +136,19 @@ def _screen(run: _Run, width: int, height: int) -> Text:
     memory = binary_size(run.history.newest.memory)
     head = f"{run.path.resolve().name}: {len(run.history.newest.tasks)} tasks, {memory} of shared memory"
     rest = [f"... and {len(rows) - room} more"] if len(rows) > room else []
-    lines = text_table(_HEAD, rows, {0, len(_HEAD) - 1}).splitlines()[: room + 2]
+    lines = _fitting(rows[:room], width)
     return Text("\n".join(line[:width] for line in [head, "", *lines, *rest]))
+
+
+def _fitting(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    """The lines of a table, with as many columns as there is room for."""
+    for gone in range(len(_FIRST_TO_GO) + 1):
+        kept = [place for place, name in enumerate(_HEAD) if name not in _FIRST_TO_GO[:gone]]
+        cut = [[row[place] for place in kept] for row in rows]
+        lines = text_table([_HEAD[place] for place in kept], cut, {0, len(kept) - 1}).splitlines()
+        if max(map(len, lines)) <= width:
+            break
+    return lines
 
 
 def _pids(snapshot: Snapshot) -> dict[str, str]:

@@ -38,7 +38,7 @@ class TaskNow:
     steps: int
     """Read, or published, on the port that has most."""
     bytes: int
-    """Written to steps, and read from them."""
+    """Of the steps that it has published and read."""
     queued: int
     """Steps that wait for it."""
     pid: int

@@ -98,16 +98,19 @@ class Report:
 
 
 def _draw(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Error and loss of every step; on a logarithmic scale, as they fall by orders of magnitude."""
+    """Error and loss of every step, each with its own scale; logarithmic, as they fall by orders of magnitude."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
-    axes = figure.subplots()
+    figure = Figure(figsize=(6, 4.8), layout="constrained")
     places = [row["step"] for row in rows]
-    for name, label in (("error", "error before a step was trained on"), ("loss", "loss in training")):
-        axes.plot(places, [row[name] for row in rows], "o-", markersize=2.5, label=label)
-    axes.set(xlabel="steps of the stream", yscale="symlog" if any(row["error"] <= 0 for row in rows) else "log")
-    axes.legend(frameon=False)
+    shown = zip(figure.subplots(2, sharex=True), ("error", "loss"), ("C0", "C1"), strict=True)
+    for axes, name, colour in shown:
+        axes.plot(places, [row[name] for row in rows], "o-", markersize=2.5, color=colour)
+        axes.set(yscale="symlog" if any(row[name] <= 0 for row in rows) else "log")
+        axes.set_title(
+            "error before a step was trained on" if name == "error" else "loss in training", fontsize="medium"
+        )
+    axes.set(xlabel="steps of the stream")
     figure.savefig(path, dpi=100)
 
 

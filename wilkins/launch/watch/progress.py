@@ -32,8 +32,10 @@ def take(plan: Plan, report: Report, pids: Mapping[int, int], at: float) -> Snap
         at: monotonic time, in seconds.
     """
     steps, queued = [0] * len(plan.tasks), [0] * len(plan.tasks)
+    moved = [0] * len(plan.tasks)
     for port in report.ports:
         steps[port.task] = max(steps[port.task], port.steps)
+        moved[port.task] += port.bytes
     for channel in report.channels:
         queued[report.ports[channel.inport].task] += channel.queued
     tasks = []
@@ -48,7 +50,7 @@ def take(plan: Plan, report: Report, pids: Mapping[int, int], at: float) -> Snap
                 ranks=task.nprocs,
                 state=found.state,
                 steps=steps[task.index],
-                bytes=found.moved_bytes,
+                bytes=moved[task.index],
                 queued=queued[task.index],
                 pid=pids.get(task.index, 0),
                 doing=doing,
