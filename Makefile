@@ -77,6 +77,11 @@ $(VENV)/.installed-test: $(VENV)/.installed
 		--group docs --group test $(TORCH)
 	@touch $@
 
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) install --quiet --upgrade 'pip>=25.1'
+	$(PIP) install --quiet --group docs
+	@touch $@
+
 test-environment: $(VENV)/.installed-test
 
 # Programs that nobody wrote for workflows; `make test-all` runs them.
@@ -102,7 +107,7 @@ lint: $(VENV)/.installed-test
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/tidy
 
 # The pages, with the reference of the Python interface; every warning is an error.
-site: $(VENV)/.installed-test
+site: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/site
 	@echo "the documentation is in build/site/index.html"
 

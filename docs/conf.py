@@ -11,6 +11,7 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.ext.autodoc.mock import mock
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.transforms import SphinxTransform
 
@@ -73,9 +74,10 @@ def publish_schema(app: Sphinx, problem: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Add what this project's pages need."""
-    for package in map(import_module, _LAZY):
-        for name in package.__all__:
-            setattr(package, name, getattr(package, name))
+    with mock(autodoc_mock_imports):
+        for package in map(import_module, _LAZY):
+            for name in package.__all__:
+                setattr(package, name, getattr(package, name))
     app.add_transform(HelpLinks)
     app.connect("autodoc-process-docstring", sections)
     app.connect("build-finished", publish_schema)
