@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import os
 import select
@@ -33,7 +34,6 @@ class Control:
         self._partial = b""
         self._unsent = bytearray()
         self._pulse: Pulse | None = None
-        self._silent_for = SILENT_FOR
         os.set_blocking(reads, False)
         os.set_blocking(writes, False)
 
@@ -47,15 +47,20 @@ class Control:
             self._pulse.moved()
             self._pulse.take(self._writes)
         self._unsent += json.dumps(message, default=plain).encode() + b"\n"
-        until = time.monotonic() + self._silent_for
+        until = time.monotonic() + SILENT_FOR
         while self._unsent:
-            if _has_room(self._writes, until - time.monotonic() if self._waits else 0.0):
+            if _is_ready(self._writes, select.POLLOUT, 0.1 if self._waits else 0.0):
                 with contextlib.suppress(BlockingIOError):  # less room than this
                     del self._unsent[: os.write(self._writes, self._unsent)]
-            elif self._waits:
-                raise TimeoutError(f"nothing was heard of what was said for {self._silent_for:g} s")
-            else:
+            elif not self._waits:
                 return
+            elif _is_ready(self.reads, select.POLLIN, 0.0):  # it lives, and may stand still for a while
+                if not (data := os.read(self.reads, _CHUNK)):
+                    raise BrokenPipeError(errno.EPIPE, "the other side has left")
+                self._partial += data
+                until = time.monotonic() + SILENT_FOR
+            elif time.monotonic() > until:
+                raise TimeoutError(f"nothing was heard of the other side for {SILENT_FOR:g} s")
         if self._pulse is not None:
             self._pulse.give_back(self._writes)
 
@@ -84,15 +89,14 @@ class Control:
         pulse = Pulse([control._writes for control in controls], patience)
         for control in controls:
             control._pulse = pulse
-            control._silent_for = max(SILENT_FOR, patience)
         return pulse
 
 
-def _has_room(writes: int, within: float) -> bool:
-    """Wait up to so many seconds until something can be written."""
+def _is_ready(descriptor: int, kind: int, within: float) -> bool:
+    """Wait up to so many seconds until something can be written or read."""
     poll = select.poll()
-    poll.register(writes, select.POLLOUT)
-    return bool(poll.poll(max(0.0, within) * 1000))
+    poll.register(descriptor, kind)
+    return bool(poll.poll(within * 1000))
 
 
 def packed(data: bytes) -> str:
