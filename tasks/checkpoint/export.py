@@ -1,12 +1,7 @@
-"""A version as one safetensors file: arrays by name that any framework reads, nothing else. Needs no torch.
-
-The format (https://huggingface.co/docs/safetensors): eight bytes, the length of the header; the header, JSON with type,
-shape and place of each array; then their bytes, in little-endian order, without gaps.
-"""
+"""A version as one safetensors file: arrays by name that any framework reads, nothing else. Needs no torch."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,36 +14,11 @@ from wilkins.atomic import replacing
 from wilkins.tasks.checkpoint.engine.restore import check_boxes, fill_box
 from wilkins.tasks.checkpoint.engine.state_plan import matches
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
+from wilkins.tasks.checkpoint.state import safetensors
 from wilkins.tasks.checkpoint.state.sources import Bytes, Spec, numpy_dtype
 from wilkins.tasks.checkpoint.state.tree import leaves
 from wilkins.tasks.checkpoint.storage.contents import Contents, Entry
 from wilkins.tasks.checkpoint.storage.files import cannot
-
-_TYPES = {
-    "bool": ("BOOL", 1),
-    "uint8": ("U8", 1),
-    "int8": ("I8", 1),
-    "float8_e4m3fn": ("F8_E4M3", 1),
-    "float8_e4m3fnuz": ("F8_E4M3FNUZ", 1),
-    "float8_e5m2": ("F8_E5M2", 1),
-    "float8_e5m2fnuz": ("F8_E5M2FNUZ", 1),
-    "float8_e8m0fnu": ("F8_E8M0", 1),
-    "uint16": ("U16", 2),
-    "int16": ("I16", 2),
-    "float16": ("F16", 2),
-    "bfloat16": ("BF16", 2),
-    "uint32": ("U32", 4),
-    "int32": ("I32", 4),
-    "float32": ("F32", 4),
-    "uint64": ("U64", 8),
-    "int64": ("I64", 8),
-    "float64": ("F64", 8),
-    "complex64": ("C64", 8),
-}
-"""What the format calls a type of torch or NumPy, and its bytes."""
-_RESERVED = "__metadata__"
-_LONGEST_HEADER = 100_000_000
-"""Bytes: readers take no longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +39,11 @@ class _Array:
 
     path: str
     entry: Entry
-    kind: str
-    itemsize: int
+    dtype: str
+
+    @property
+    def itemsize(self) -> int:
+        return safetensors.TYPES[self.dtype][1]
 
     @property
     def nbytes(self) -> int:
@@ -112,10 +85,10 @@ def to_safetensors(
         arrays, tied = _untied(found, root.strip("/"))
         named = version.resolve().name
         metadata = {"format": "pt" if any(one.entry.spec.library == "torch" for one in arrays.values()) else "np"}
-        header = _header(arrays, metadata | {"wilkins.version": named} | tied)
+        shapes = {name: (one.dtype, one.entry.spec.whole) for name, one in arrays.items()}
+        header = safetensors.header(shapes, metadata | {"wilkins.version": named} | tied)
         try:
             with replacing(file, durable=True) as out:
-                out.write(len(header).to_bytes(8, "little"))
                 out.write(header)
                 for one in arrays.values():
                     out.write(_bytes_of(contents, one).data)
@@ -166,7 +139,11 @@ def _select(contents: Contents, only: tuple[str, ...], root: str, rank: int | No
             f"each rank has its own {_listed(own)}, and a file holds one array of a name; say whose with --rank K, or "
             "leave them out with --only"
         )
-    strange = [f"{path} ({one.entry.spec.dtype})" for path, one in found.items() if _type_of(one.entry.spec) is None]
+    strange = [
+        f"{path} ({one.entry.spec.dtype})"
+        for path, one in found.items()
+        if _type_of(one.entry.spec) not in safetensors.TYPES
+    ]
     if strange:
         raise Unsupported(f"safetensors has no such type: {_listed(strange)}; leave them out with --only")
     if not found:
@@ -181,30 +158,14 @@ def _untied(found: Mapping[str, _Found], root: str) -> tuple[dict[str, _Array], 
     first: dict[tuple[int, int], str] = {}
     for path in sorted(found):
         name, one = path[len(root) + 1 :] if root else path, found[path]
-        if name in ("", _RESERVED):
-            raise Unsupported(f"safetensors has no array of the name {name!r}; give it a name in the state")
         if one.identity in first:
             tied[name] = first[one.identity]
             continue
         first[one.identity] = name
-        kind = _type_of(one.entry.spec)
-        if kind is not None:
-            arrays[name] = _Array(path, one.entry, *kind)
+        arrays[name] = _Array(path, one.entry, _type_of(one.entry.spec))
     # Large elements first: each then begins at a multiple of its size.
     ordered = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     return {name: arrays[name] for name in ordered}, tied
-
-
-def _header(arrays: Mapping[str, _Array], metadata: Mapping[str, str]) -> bytes:
-    header: dict[str, Any] = {_RESERVED: dict(metadata)}
-    end = 0
-    for name, one in arrays.items():
-        begin, end = end, end + one.nbytes
-        header[name] = {"dtype": one.kind, "shape": list(one.entry.spec.whole), "data_offsets": [begin, end]}
-    raw = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    if len(raw) > _LONGEST_HEADER:
-        raise Unsupported(f"{len(arrays)} arrays are too many for one safetensors file; export parts, with --only")
-    return raw + b" " * (-len(raw) % 8)
 
 
 def _bytes_of(contents: Contents, array: _Array) -> Bytes:
@@ -222,8 +183,8 @@ def _bytes_of(contents: Contents, array: _Array) -> Bytes:
     return memory
 
 
-def _type_of(spec: Spec) -> tuple[str, int] | None:
-    return _TYPES.get(spec.dtype if spec.library == "torch" else numpy_dtype(spec.dtype).name)
+def _type_of(spec: Spec) -> str:
+    return spec.dtype if spec.library == "torch" else numpy_dtype(spec.dtype).name
 
 
 def _kind_of(value: Any) -> str:

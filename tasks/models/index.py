@@ -1,0 +1,250 @@
+"""An index in SQLite: which models have a layer, best score first. It can be made of the models' files at any time.
+
+Each host has an index of its own, since SQLite's locks are not to be trusted between hosts. A query brings it up to
+date if the folder of the models' files has another time than when it was listed: a file has come or gone. What a query
+finds is looked at again, since a model may have been removed, and its name given to another one.
+
+A layer's hash stands for all layers before it. So the models with the longest common prefix are those that have the
+last layer, else those that have the last but one, and so on: at most as many look-ups as the architecture has layers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from wilkins.tasks.models.errors import DamagedModel
+from wilkins.tasks.models.graph import Graph
+from wilkins.tasks.models.records import SUFFIX, Record, read_record
+
+_LOG = logging.getLogger("wilkins.models")
+_FORMAT = 1
+_SHORT = 16
+"""Bytes of a layer's hash that are kept."""
+_UNSCORED = -math.inf
+_SETTLED = 100_000_000
+"""Nanoseconds after which the time of a folder tells whether it has changed: file systems count it in steps."""
+_WAIT = 60.0
+"""Seconds that one process waits for another one of its host that brings the index up to date."""
+_TABLES = """
+CREATE TABLE models(
+    id INTEGER PRIMARY KEY, name TEXT UNIQUE, stamp TEXT NOT NULL, score REAL NOT NULL, hashes BLOB NOT NULL);
+CREATE TABLE layers(hash BLOB, score REAL, model INTEGER, PRIMARY KEY(hash, score DESC, model)) WITHOUT ROWID;
+CREATE TABLE listed(time INTEGER NOT NULL);
+INSERT INTO listed VALUES(0);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model that has layers in common with an architecture."""
+
+    name: str
+    score: float | None
+    length: int
+    """Layers of the common prefix."""
+
+
+def file_in(folder: Path) -> Path:
+    """The index of this host in a store."""
+    return folder / f".index-{os.uname().nodename}.sqlite"
+
+
+class Index:
+    """The index of a store, open. Where it cannot be written it is made in memory, for this once."""
+
+    def __init__(self, folder: Path, models: Path) -> None:
+        self._path = file_in(folder)
+        self._models = models
+        self._base: sqlite3.Connection | None = None
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its file."""
+        if self._base is not None:
+            self._base.close()
+            self._base = None
+
+    def query(self, graph: Graph, limit: int) -> list[Found]:
+        """See `ModelStore.query`."""
+        try:
+            return self._checked_query(graph, limit)
+        except sqlite3.DatabaseError as error:
+            _LOG.warning("the index %s cannot be used (%s), and is made anew", self._path, error)
+            self.rebuild()
+            return self._checked_query(graph, limit)
+
+    def rebuild(self) -> None:
+        """Make it anew, of the models' files."""
+        self.close()
+        for path in (self._path, self._path.with_name(f"{self._path.name}-journal")):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        self._fresh()
+
+    def content(self) -> dict[str, tuple[float, bytes]]:
+        """Score and hashes of each model, as the index has them, after it was brought up to date."""
+        rows = self._fresh().execute("SELECT name, score, hashes FROM models")
+        return {name: (score, hashes) for name, score, hashes in rows}
+
+    def _checked_query(self, graph: Graph, limit: int) -> list[Found]:
+        while True:
+            base = self._fresh()
+            found = self._query(base, graph, limit)
+            stale = [one.name for stamp, one in found if stamp != _stamp(self._file(one.name))]
+            if not stale:
+                return [one for _, one in found]
+            self._update(base, stale)
+
+    def _query(self, base: sqlite3.Connection, graph: Graph, limit: int) -> list[tuple[str, Found]]:
+        """What the index has, with the stamps of the files that it was made of."""
+        hashes, lengths = graph.hashes(), graph.upstream()
+        found: dict[int, tuple[str, Found]] = {}
+        for name in sorted(hashes, key=lambda one: -lengths[one]):
+            rows = base.execute(
+                "SELECT id, stamp, name, models.score FROM layers JOIN models ON id = model WHERE hash = ? "
+                "ORDER BY layers.score DESC, model LIMIT ?",
+                (bytes.fromhex(hashes[name])[:_SHORT], limit),
+            )
+            for number, stamp, model, score in rows:
+                if number not in found:
+                    found[number] = stamp, Found(model, None if score == _UNSCORED else score, lengths[name])
+            if len(found) >= limit:
+                break
+        return list(found.values())[:limit]
+
+    def _fresh(self) -> sqlite3.Connection:
+        """The index, which knows all models that were there when this was called."""
+        base = self._opened()
+        changed = self._models.stat().st_mtime_ns
+        if base.execute("SELECT time FROM listed").fetchone()[0] != changed:
+            try:
+                self._update(base)
+            except sqlite3.OperationalError:  # a file that may only be read
+                base = self._in_memory()
+                self._update(base)
+        return base
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._base is None:
+            try:
+                self._base = _connected(str(self._path))
+                _prepare(self._base)
+            except sqlite3.OperationalError:  # a folder that may only be read
+                return self._in_memory()
+        return self._base
+
+    def _in_memory(self) -> sqlite3.Connection:
+        self.close()
+        self._base = _connected(":memory:")
+        _prepare(self._base)
+        return self._base
+
+    def _file(self, name: str) -> Path:
+        return self._models / f"{name}{SUFFIX}"
+
+    def _record(self, name: str) -> Record | None:
+        try:
+            return read_record(self._file(name))
+        except FileNotFoundError:  # removed meanwhile
+            return None
+        except DamagedModel as error:
+            _LOG.warning("left out of the index: %s", error)
+            return None
+
+    def _update(self, base: sqlite3.Connection, stale: Sequence[str] = ()) -> None:
+        """Bring it up to date, while other processes of this host wait; `stale`: models that are to be read anew."""
+        with _transaction(base):
+            changed = self._models.stat().st_mtime_ns
+            there = {one[: -len(SUFFIX)] for one in os.listdir(self._models) if one.endswith(SUFFIX)}  # noqa: PTH208
+            there = {name for name in there if not name.startswith(".")}
+            known = {name for (name,) in base.execute("SELECT name FROM models")}
+            for name in known - there | known & {*stale}:
+                _forget(base, name)
+            for name in there - known | there & {*stale}:
+                stamp = _stamp(self._file(name))
+                if record := self._record(name):
+                    _add(base, stamp, record)
+            settled = time.time_ns() - changed > _SETTLED
+            base.execute("UPDATE listed SET time = ?", (changed if settled else 0,))
+
+
+def _connected(file: str) -> sqlite3.Connection:
+    return sqlite3.connect(file, timeout=_WAIT, isolation_level=None)
+
+
+def _prepare(base: sqlite3.Connection) -> None:
+    """Make the tables of a new index, or of one of another format; a failure of the machine may cost the index."""
+    base.execute("PRAGMA synchronous = OFF")
+    if base.execute("PRAGMA user_version").fetchone()[0] == _FORMAT:
+        return
+    with _transaction(base):
+        if base.execute("PRAGMA user_version").fetchone()[0] == _FORMAT:
+            return
+        for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            base.execute(f"DROP TABLE {name}")
+        for statement in filter(None, map(str.strip, _TABLES.split(";"))):
+            base.execute(statement)
+        base.execute(f"PRAGMA user_version = {_FORMAT}")
+
+
+@contextlib.contextmanager
+def _transaction(base: sqlite3.Connection) -> Iterator[None]:
+    """All of a block or, if it is killed, nothing of it."""
+    base.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        base.execute("ROLLBACK")
+        raise
+    base.execute("COMMIT")
+
+
+def hashes_of(record: Record) -> bytes:
+    """The hashes of a model's layers, as the index keeps them."""
+    return b"".join(bytes.fromhex(one)[:_SHORT] for one in record.graph.hashes().values())
+
+
+def _stamp(file: Path) -> str:
+    """What tells a file from another one that gets its name; empty: there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return ""
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+
+def _add(base: sqlite3.Connection, stamp: str, record: Record) -> None:
+    score, hashes = _UNSCORED if record.score is None else float(record.score), hashes_of(record)
+    number = base.execute(
+        "INSERT INTO models(name, stamp, score, hashes) VALUES(?, ?, ?, ?)", (record.name, stamp, score, hashes)
+    ).lastrowid
+    base.executemany("INSERT INTO layers VALUES(?, ?, ?)", [(one, score, number) for one in _each(hashes)])
+
+
+def _forget(base: sqlite3.Connection, name: str) -> None:
+    number, score, hashes = base.execute("SELECT id, score, hashes FROM models WHERE name = ?", (name,)).fetchone()
+    base.executemany(
+        "DELETE FROM layers WHERE hash = ? AND score = ? AND model = ?",
+        [(one, score, number) for one in _each(hashes)],
+    )
+    base.execute("DELETE FROM models WHERE id = ?", (number,))
+
+
+def _each(hashes: bytes) -> list[bytes]:
+    return [hashes[at : at + _SHORT] for at in range(0, len(hashes), _SHORT)]

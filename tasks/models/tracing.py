@@ -1,0 +1,290 @@
+"""The graph of a torch module: by torch.fx or torch.export where they can trace it, else the chain of its modules.
+
+What is traced is a copy of the module, so that what `forward` leaves behind in it is left in the copy. A copy has no
+tensors of its own: for torch.fx they are on torch's `meta` device, which has no bytes; torch.export takes the module's.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from wilkins.tasks.models.graph import INPUT, Graph, Layer, Traced, without_compiled
+from wilkins.tasks.models.tensors import bytes_of
+
+_COMMUTATIVE = {
+    "_operator.add",
+    "_operator.mul",
+    "_operator.and_",
+    "_operator.or_",
+    "_operator.xor",
+    "torch.add",
+    "torch.mul",
+    "torch.maximum",
+    "torch.minimum",
+    "torch.logical_and",
+    "torch.logical_or",
+    "aten.add.Tensor",
+    "aten.mul.Tensor",
+    "aten.maximum.default",
+    "aten.minimum.default",
+}
+"""Operations of two values whose order does not matter. (Those that write into the first one are left out.)"""
+_GIVEN = "@"
+"""What stands for an argument that another layer gives."""
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+def graph_of(
+    model: nn.Module,
+    example: Sequence[Any] | None = None,
+    *,
+    preprocessing: Sequence[tuple[str, Mapping[str, Any]]] = (),
+) -> Graph:
+    """The layers of a model; `traced` says how they were found.
+
+    torch.fx is tried first, then torch.export, if there is an example. Where both fail (a `forward` that branches on
+    values), the layers are the model's modules in the order in which it has them, one after the other, behind the name
+    of its class: of such models only those of one class have layers in common.
+
+    Args:
+        model: the module, compiled or not; it is not changed.
+        example: inputs that it takes, for torch.export.
+        preprocessing: steps that prepare its inputs, each an operation with its configuration.
+    """
+    model = _uncompiled(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tracers, about what they make of a module
+        found = _by_fx(model) or _by_export(model, example) or _chain(model)
+    return found.after_preprocessing(*preprocessing)
+
+
+def _by_fx(model: nn.Module) -> Graph | None:
+    try:
+        shadow = _copied(model, lambda one: torch.empty_like(one, device="meta"))
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            nodes = fx.Tracer().trace(shadow).nodes
+    except Exception:  # there are as many ways to fail as there are programs
+        return None
+    state = _tensors(model)
+    modules = {without_compiled(name): module for name, module in model.named_modules(remove_duplicate=False)}
+    layers = _Layers()
+    for node in nodes:
+        target = str(node.target)
+        if node.op == "placeholder":
+            layers.add_input(node)
+        elif node.op == "get_attr" and target in state:
+            layers.add(node, target, "parameter", {}, {"value": target}, state)
+        elif node.op == "get_attr":
+            layers.add(node, target, "constant", {"value": _plain(_attribute(target, model, shadow))})
+        elif node.op == "call_module":
+            module = _uncompiled(modules[target])
+            tensors = {role: f"{target}.{role}" for role in _tensors(module)}
+            layers.add(node, target, _name_of(type(module)), _settings(module) | _called(node), tensors, state)
+        elif node.op in ("call_function", "call_method"):
+            operation = f"Tensor.{target}" if node.op == "call_method" else _name_of(node.target)
+            layers.add(node, node.name, operation, _called(node))
+    return layers.graph("fx")
+
+
+def _by_export(model: nn.Module, example: Sequence[Any] | None) -> Graph | None:
+    """Of its operations; a tensor of the model belongs to the operation that takes it."""
+    if example is None:
+        return None
+    try:
+        program = torch.export.export(_copied(model, lambda one: one.detach()), tuple(example))
+    except Exception:  # as with torch.fx
+        return None
+    signature, state, layers = program.graph_signature, _tensors(model), _Layers()
+    held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    fixed = {**held, **signature.inputs_to_lifted_tensor_constants}
+    held = {node: without_compiled(name) for node, name in held.items() if without_compiled(name) in state}
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.name in held:
+            continue
+        if node.op == "placeholder" and node.name in fixed:
+            value = program.constants.get(fixed[node.name])
+            layers.add(node, fixed[node.name], "constant", {"value": _plain(value)})
+        elif node.op == "placeholder":
+            layers.add_input(node)
+        elif node.op == "call_function":
+            taken = [held[one.name] for one in node.all_input_nodes if one.name in held]
+            tensors = {str(number): name for number, name in enumerate(taken)}
+            layers.add(node, node.name, _name_of(node.target), _called(node), tensors, state)
+    return layers.graph("export")
+
+
+def _chain(model: nn.Module) -> Graph:
+    layers = [Layer(INPUT, INPUT, {"model": _name_of(type(model))})]
+
+    def visit(module: nn.Module, path: str) -> None:
+        module = _uncompiled(module)
+        whole = type(module).__module__.startswith("torch.nn") and not isinstance(module, _CONTAINERS)
+        state = {role: one for role, one in _tensors(module).items() if whole or "." not in role}
+        if whole or state or not module._modules:
+            tensors = {role: f"{path}.{role}" if path else role for role in state}
+            configuration = _settings(module, whole=whole) | _forms(state)
+            name = path if path not in ("", INPUT) else f"{path or 'model'}.module"
+            layers.append(Layer(name, _name_of(type(module)), configuration, (layers[-1].name,), tensors))
+        for name, child in {} if whole else module._modules.items():
+            if child is not None:
+                visit(child, f"{path}.{name}" if path else name)
+
+    visit(model, "")
+    return Graph(tuple(layers), "chain")
+
+
+class _Layers:
+    """Layers as they are found, by the tracer's nodes."""
+
+    def __init__(self) -> None:
+        self._found: list[Layer] = []
+        self._by_node: dict[fx.Node, str] = {}
+        self._names: Counter[str] = Counter()
+
+    def add_input(self, node: fx.Node) -> None:
+        """What the model is given."""
+        position = sum(layer.operation == INPUT for layer in self._found)
+        self.add(node, str(node.target), INPUT, {"position": position})
+
+    def add(
+        self,
+        node: fx.Node,
+        name: str,
+        operation: str,
+        configuration: Mapping[str, Any],
+        tensors: Mapping[str, str] | None = None,
+        state: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        """A layer, whose tensors are in `state`; one that is used again gets a number behind its name."""
+        self._names[name] += 1
+        name = name if self._names[name] == 1 else f"{name}@{self._names[name]}"
+        inputs = tuple(self._by_node[one] for one in _given(node) if one in self._by_node)
+        if tensors and state:
+            configuration = {**configuration, **_forms({role: state[one] for role, one in tensors.items()})}
+        alike = operation in _COMMUTATIVE and len(inputs) == 2 and configuration == {"arguments": [_GIVEN, _GIVEN]}
+        self._found.append(Layer(name, operation, configuration, inputs, tensors or {}, alike))
+        self._by_node[node] = name
+
+    def graph(self, traced: Traced) -> Graph | None:
+        """All of them; none, if there are none."""
+        return Graph(tuple(self._found), traced) if self._found else None
+
+
+def _uncompiled(model: nn.Module) -> nn.Module:
+    """The module that `torch.compile` has put another one around."""
+    inner = getattr(model, "_orig_mod", None)
+    return _uncompiled(inner) if isinstance(inner, nn.Module) else model
+
+
+def _copied(model: nn.Module, tensor: Callable[[torch.Tensor], torch.Tensor]) -> nn.Module:
+    """A copy with another tensor for each, and without what `torch.compile` puts around modules."""
+    memo: dict[int, Any] = {}
+    for one in [*model.parameters(), *model.buffers()]:
+        other = tensor(one)
+        memo[id(one)] = nn.Parameter(other, one.requires_grad) if isinstance(one, nn.Parameter) else other
+    for module in reversed(list(model.modules())):
+        if _uncompiled(module) is not module:
+            memo[id(module)] = copy.deepcopy(_uncompiled(module), memo)
+    return copy.deepcopy(model, memo)
+
+
+def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    """What a module has in its state, by names without `torch.compile`'s prefixes."""
+    state = module.state_dict(keep_vars=True)
+    return {without_compiled(name): one for name, one in state.items() if isinstance(one, torch.Tensor)}
+
+
+def _forms(state: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Types and shapes of a layer's tensors, as its configuration has them."""
+    return {"tensors": {role: _form(one) for role, one in state.items()}} if state else {}
+
+
+def _form(tensor: torch.Tensor) -> list[Any]:
+    return [str(tensor.dtype).removeprefix("torch."), list(tensor.shape)]
+
+
+def _settings(module: nn.Module, *, whole: bool = True) -> dict[str, Any]:
+    """What a module was told when it was made: its public attributes, and with `whole` those of modules within it."""
+    found = {name: _plain(value) for name, value in vars(module).items() if name[0] != "_" and name != "training"}
+    inner = module._modules.items() if whole else ()
+    within = {name: [_name_of(type(one)), _settings(one)] for name, one in inner if one is not None}
+    return found | ({"modules": within} if within else {})
+
+
+def _given(node: fx.Node) -> list[fx.Node]:
+    """The nodes among a node's arguments, in order, each as often as it is there."""
+    found: list[fx.Node] = []
+    fx.node.map_arg((node.args, node.kwargs), found.append)
+    return found
+
+
+def _called(node: fx.Node) -> dict[str, Any]:
+    """The arguments of a call, as a layer's configuration has them."""
+    arguments, named = _plain(list(node.args)), _plain(dict(node.kwargs))
+    swapped = len(arguments) == 2 and arguments[0] != _GIVEN and arguments[1] == _GIVEN and not named
+    if swapped and node.op == "call_function" and _name_of(node.target) in _COMMUTATIVE:
+        arguments.reverse()
+    found = {"arguments": arguments if arguments != [_GIVEN] else [], "named": named}
+    return {name: one for name, one in found.items() if one}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: what two programs say of equal values is equal."""
+    if isinstance(value, fx.Node):
+        return _GIVEN
+    if isinstance(value, str):
+        return f"{_GIVEN}{value}" if value.startswith(_GIVEN) else value
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    if isinstance(value, slice):
+        return {"slice": [_plain(one) for one in (value.start, value.stop, value.step)]}
+    if isinstance(value, torch.Tensor):
+        known = {} if value.is_meta else {"sha256": hashlib.sha256(bytes_of(value, "constant")[2]).hexdigest()}
+        return {"tensor": _form(value), **known}
+    if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format | Enum):
+        return str(value)
+    if callable(value):
+        return _name_of(value)
+    text = repr(value)
+    return _name_of(type(value)) + ("" if " at 0x" in text else f" {text}")
+
+
+def _name_of(value: Any) -> str:
+    """A class, a function or an operation by its place."""
+    if isinstance(value, torch._ops.OpOverload):
+        return str(value)
+    name = getattr(value, "__name__", None)
+    if name is None:
+        return f"{_name_of(type(value))} {value!r}" if " at 0x" not in repr(value) else _name_of(type(value))
+    if getattr(torch, name, None) is value:
+        return f"torch.{name}"
+    return f"{getattr(value, '__module__', None) or ''}.{getattr(value, '__qualname__', name)}".lstrip(".")
+
+
+def _attribute(path: str, *roots: Any) -> Any:
+    """What a tracer found at a path: in the model, or in its copy, where tracers put constants."""
+    for root in roots:
+        found = root
+        for part in path.split("."):
+            found = getattr(_uncompiled(found) if isinstance(found, nn.Module) else found, part, None)
+        if found is not None:
+            return found
+    return None
