@@ -17,7 +17,8 @@ from wilkins.values import dataclass
 
 GRAPHS = ("text", "mermaid", "dot", "svg", "png")
 TIMELINES = ("text", "svg", "png", "perfetto")
-"""What task graphs and timelines can be put out as."""
+LINEAGES = ("text", "svg", "png")
+"""What task graphs, timelines and the lineage of models can be put out as."""
 
 _DEBUG = f"show the traceback of an error, too; so does {VARIABLE}=1 in the environment"
 
@@ -357,6 +358,83 @@ def of_ckpt(child: argparse.ArgumentParser) -> None:
             below.add_argument("--rank", metavar="K", type=int, help="whose arrays, where each rank has its own")
         elif action != "list":
             below.add_argument("version", metavar="VERSION", nargs="?", help="its name or step")
+
+
+def of_models(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins models``."""
+    actions = child.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for action, help_text in (
+        ("list", "which models there are, the best one first"),
+        ("show", "what a model is, and its layers"),
+        ("diff", "what two models have in common"),
+        ("lineage", "who was derived from whom, as text or as a picture"),
+        ("export", "write a model as safetensors, or as a folder of Hugging Face's"),
+        ("import", "put a model that is safetensors, or a folder of Hugging Face's"),
+        ("prune", "remove models, and tensors that no model has"),
+        ("verify", "read every byte and compare it with its digest"),
+    ):
+        below = actions.add_parser(action, help=help_text, allow_abbrev=False)
+        _add_debug(below)
+        below.add_argument("store", metavar="STORE", type=Path, help="the folder of the models")
+        _OF_MODELS[action](below)
+
+
+def _of_models_list(below: argparse.ArgumentParser) -> None:
+    below.add_argument("--tag", metavar="TAG", action="append", default=[], help="only models with it; may be repeated")
+
+
+def _of_models_show(below: argparse.ArgumentParser) -> None:
+    below.add_argument("name", metavar="MODEL", help="the model's name")
+
+
+def _of_models_diff(below: argparse.ArgumentParser) -> None:
+    below.add_argument("name", metavar="MODEL", help="a model")
+    below.add_argument("other", metavar="OTHER", help="another one")
+
+
+def _of_models_lineage(below: argparse.ArgumentParser) -> None:
+    below.add_argument("names", metavar="MODEL", nargs="*", help="only it, its ancestors and its descendants")
+    _add_output(below, LINEAGES)
+
+
+def _of_models_export(below: argparse.ArgumentParser) -> None:
+    below.add_argument("name", metavar="MODEL", help="the model's name")
+    below.add_argument("target", metavar="FILE|FOLDER", type=Path, help="what to write: model.safetensors, or a folder")
+    below.add_argument(
+        "--layers", metavar="PATTERN", action="append", default=[], help="only these; a name stands for all below it"
+    )
+
+
+def _of_models_import(below: argparse.ArgumentParser) -> None:
+    below.add_argument("source", metavar="FILE|FOLDER", type=Path, help="model.safetensors, or a folder that holds it")
+    below.add_argument("--name", metavar="MODEL", default="", help="what it is called; left out: by its content")
+    below.add_argument("--parent", metavar="MODEL", default="", help="the model that it was derived from")
+    below.add_argument("--score", metavar="NUMBER", type=float, help="how good it is; more is better")
+    below.add_argument(
+        "--tag", metavar="TAG", action="append", default=[], help="a word to find it by; may be repeated"
+    )
+
+
+def _of_models_prune(below: argparse.ArgumentParser) -> None:
+    below.add_argument("--remove", metavar="MODEL", action="append", default=[], help="remove it; may be repeated")
+    below.add_argument("--keep", metavar="K", type=count, help="remove all but the K models of the best scores")
+
+
+def _of_models_verify(below: argparse.ArgumentParser) -> None:
+    below.add_argument("name", metavar="MODEL", nargs="?", help="only this one")
+
+
+_OF_MODELS = {
+    "list": _of_models_list,
+    "show": _of_models_show,
+    "diff": _of_models_diff,
+    "lineage": _of_models_lineage,
+    "export": _of_models_export,
+    "import": _of_models_import,
+    "prune": _of_models_prune,
+    "verify": _of_models_verify,
+}
+"""What each action of `wilkins models` takes."""
 
 
 def of_help(child: argparse.ArgumentParser) -> None:

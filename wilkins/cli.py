@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wilkins import arguments as takes
-from wilkins.arguments import GRAPHS, TIMELINES, Command
+from wilkins.arguments import GRAPHS, LINEAGES, TIMELINES, Command
 from wilkins.errors import UsageError, WilkinsError, count_of
 from wilkins.terminal import streams
 from wilkins.terminal.reporting import report, show_tracebacks
@@ -489,6 +489,46 @@ def _ckpt(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _models(parsed: argparse.Namespace) -> int:
+    from wilkins.tasks.models import command
+
+    store, action = parsed.store, parsed.action
+    if action == "verify":
+        text, good = command.verified(store, parsed.name)
+        streams.show(text)
+        return 0 if good else WilkinsError.exit_code
+    if action == "lineage":
+        return _lineage(parsed)
+    if action == "list":
+        text = command.listed(store, parsed.tag)
+    elif action == "show":
+        text = command.shown(store, parsed.name)
+    elif action == "diff":
+        text = command.compared(store, parsed.name, parsed.other)
+    elif action == "export":
+        text = command.exported_to(store, parsed.name, parsed.target, parsed.layers)
+    elif action == "import":
+        text = command.imported(
+            store, parsed.source, name=parsed.name, parent=parsed.parent, score=parsed.score, tags=parsed.tag
+        )
+    else:
+        text = command.pruned(store, parsed.remove, parsed.keep)
+    streams.show(text)
+    return 0
+
+
+def _lineage(parsed: argparse.Namespace) -> int:
+    from wilkins.report.draw.lineage import Descendant
+    from wilkins.report.pictures import chosen_format, output_lineage
+    from wilkins.tasks.models import command
+
+    file_format = chosen_format(parsed.format, parsed.output, LINEAGES)
+    found = command.members(parsed.store, parsed.names)
+    models = [Descendant(one.name, one.parent, command.said_of(one), command.taken_by(one)) for one in found]
+    output_lineage(models, file_format, parsed.output)
+    return 0
+
+
 def _init(parsed: argparse.Namespace) -> int:
     path = parsed.file or Path(parsed.source or "workflow.yaml")
     try:
@@ -538,6 +578,9 @@ COMMANDS = {
     "schema": Command(_schema, "print the JSON Schema of workflow files, for editors", takes.of_schema),
     "clean": Command(_clean, "remove what killed runs left in shared memory, and hidden on disk"),
     "ckpt": Command(_ckpt, "list, verify, show, export or prune the checkpoints in a folder", takes.of_ckpt),
+    "models": Command(
+        _models, "list, show, compare, export, import, prune or verify the models in a store", takes.of_models
+    ),
     "help": Command(_help, "show a page of the documentation; without TOPIC, list them", takes.of_help),
     "record": Command(_record, "run a program alone, and write its task for a workflow file", takes.of_record),
     "list": Command(_list, "show the packaged workflows and their parameters"),

@@ -51,8 +51,8 @@ class Member:
     """The name of its parent; empty: it has none."""
     record: Record | None
     """None: it has been removed; its children still name it."""
-    common: int
-    """Layers that it has in common with its parent, if that is there."""
+    common: int | None
+    """Layers that it has in common with its parent; None: it has none, or that was removed."""
 
 
 def family(records: Iterable[Record], of: Sequence[str] = ()) -> list[Member]:
@@ -79,7 +79,7 @@ def family(records: Iterable[Record], of: Sequence[str] = ()) -> list[Member]:
             continue
         record, parent = every.get(name), parents.get(name, "")
         origin = every.get(parent)
-        count = len(common(record.graph, origin.graph)) if record and origin else 0
+        count = len(common(record.graph, origin.graph)) if record and origin else None
         found.append(Member(name, parent, record, count))
     return found
 

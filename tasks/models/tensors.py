@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,16 +42,27 @@ class Stored:
         return TYPES[self.dtype][1] * math.prod(self.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A tensor whose bytes are somewhere else, and are read when it is put."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    read: Callable[[], bytearray]
+
+
 def bytes_of(value: Any, name: str) -> tuple[str, tuple[int, ...], memoryview]:
     """Type, shape and bytes of a tensor or an array.
 
     Args:
-        value: the tensor, on any device, or the array.
+        value: the tensor, on any device, the array, or a `Raw`.
         name: what it is called, in messages.
 
     Raises:
         ModelError: it is something else, or of a type that is not kept.
     """
+    if isinstance(value, Raw):
+        return value.dtype, value.shape, memoryview(value.read())
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         dtype = str(value.dtype).removeprefix("torch.")

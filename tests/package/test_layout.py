@@ -40,7 +40,7 @@ ROOMS = {
     "tasks/checkpoint/state": "errors tasks/checkpoint/errors",
     "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks",
     "tasks/checkpoint/storage": "atomic tasks/checkpoint/errors tasks/checkpoint/state tasks",
-    "tasks/models": "atomic errors tasks tasks/checkpoint/state tasks/checkpoint/storage",
+    "tasks/models": "atomic errors tasks tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage",
     "tasks/checkpoint/partners": "atomic tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage tasks",
     "tasks/checkpoint/engine": "atomic tasks/checkpoint/errors tasks/checkpoint/partners tasks/checkpoint/ranks "
     "tasks/checkpoint/state tasks/checkpoint/storage tasks",
@@ -76,8 +76,8 @@ ROOMS = {
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
     "launch/records launch launch/hosts",
     "submit": "errors transport schema terminal plan launch/records",
-    "wilkins": "atomic errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch "
-    "launch/job launch/hosts launch/hostjob doctor report report/crate scripting record resume submit values",
+    "wilkins": "atomic errors flow transport schema terminal tasks/checkpoint tasks/models spec plan launch/records "
+    "launch launch/job launch/hosts launch/hostjob doctor report report/crate scripting record resume submit values",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/package/test_layout.py`. -->"

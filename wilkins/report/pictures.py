@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wilkins.errors import UsageError
 from wilkins.flow.timeline import Timeline
@@ -13,6 +14,9 @@ from wilkins.names import text_of
 from wilkins.plan.graph import Wiring
 from wilkins.spec.load import Document
 from wilkins.terminal import streams
+
+if TYPE_CHECKING:
+    from wilkins.report.draw.lineage import Descendant
 
 _SUFFIXES = {
     ".svg": "svg",
@@ -87,6 +91,22 @@ def output_timelines(panels: Sequence[tuple[str, Timeline]], file_format: str, t
 
         plain = target is None and not (sys.stdout.encoding or "ascii").lower().startswith("utf")
         output_text(report(panels, shutil.get_terminal_size((_WIDTH, 24)).columns, plain), target)
+
+
+def output_lineage(models: Sequence[Descendant], file_format: str, target: Path | None) -> None:
+    """Put out who was derived from whom; each model comes after its parent.
+
+    Raises:
+        UsageError: it cannot be drawn or written.
+    """
+    from wilkins.report.draw import lineage
+
+    if file_format == "text":
+        output_text(lineage.as_text(models), target)
+    else:
+        from wilkins.report.draw.svg import save
+
+        save(lineage.of_models(models), file_format, target)
 
 
 def output_text(text: str, target: Path | None) -> None:

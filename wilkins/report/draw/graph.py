@@ -129,7 +129,7 @@ def _bundle(placed: Placed) -> str:
     one, back = placed.bundle, " back" * placed.back
     parts = []
     for route in placed.routes:
-        way = _rounded(route) if placed.back else _curve(route)
+        way = _rounded(route) if placed.back else curve(route)
         x, y = route[-1]
         parts.append(f'<path class="edge{back}" {_MODES[one.mode][1]} d="{way}"/>\n')
         parts.append(f'<path class="{back.strip()}head" d="M{x:.1f} {y:.1f}l-7-3v6z"/>\n')
@@ -142,8 +142,8 @@ def _bundle(placed: Placed) -> str:
     return "".join(parts)
 
 
-def _curve(route: Sequence[tuple[float, float]]) -> str:
-    """Through all points, level at each of them."""
+def curve(route: Sequence[tuple[float, float]]) -> str:
+    """A path through all points, level at each of them."""
     words = [f"M{route[0][0]:.1f} {route[0][1]:.1f}"]
     for (x, y), (to_x, to_y) in pairwise(route):
         middle = (x + to_x) / 2
@@ -172,23 +172,25 @@ def _towards(here: tuple[float, float], there: tuple[float, float], most: float)
 def _box(one: Box, left: float, top: float) -> str:
     middle = left + one.width / 2
     if len(one.members) == 1:
-        return _frame(left, top, one.width, one.height) + _lines(middle, top + 13, one.key, one.words)
+        return frame(left, top, one.width, one.height) + lines_of(middle, top + 13, one.key, one.words)
     title = f"{one.key} x {len(one.members)}"
     if _is_pile(one):
-        sheets = [_frame(left + s, top + 8 - s, one.width - 8, one.height - 8) for s in (8.0, 4.0, 0.0)]
-        return "".join(sheets) + _lines(middle - 4, top + 20, title, f"{one.words} each")
-    parts = [_frame(left, top, one.width, one.height, "group"), text(middle, top + 11, title, _NAME, "name", "middle")]
+        sheets = [frame(left + s, top + 8 - s, one.width - 8, one.height - 8) for s in (8.0, 4.0, 0.0)]
+        return "".join(sheets) + lines_of(middle - 4, top + 20, title, f"{one.words} each")
+    parts = [frame(left, top, one.width, one.height, "group"), text(middle, top + 11, title, _NAME, "name", "middle")]
     for name, row in zip(one.members, one.rows, strict=True):
-        parts.append(_frame(left + 6, top + row - _MEMBER / 2, one.width - 12, _MEMBER))
+        parts.append(frame(left + 6, top + row - _MEMBER / 2, one.width - 12, _MEMBER))
         parts.append(text(middle, top + row, f"{name}, {one.words}", _SMALL, "", "middle"))
     return "".join(parts)
 
 
-def _lines(middle: float, top: float, name: str, words: str) -> str:
+def lines_of(middle: float, top: float, name: str, words: str) -> str:
+    """The name of a box, and what is said of it."""
     return text(middle, top, name, _NAME, "name", "middle") + text(middle, top + 13, words, _SMALL, "", "middle")
 
 
-def _frame(left: float, top: float, width: float, height: float, kind: str = "task") -> str:
+def frame(left: float, top: float, width: float, height: float, kind: str = "task") -> str:
+    """The frame of a box."""
     place = f'x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}"'
     return f'<rect class="{kind}" {place} rx="4"/>\n'
 
