@@ -23,10 +23,12 @@ from wilkins.tasks.continual.sections import (
     Results,
     Save,
     Schedule,
+    StartFrom,
     Stop,
     code,
     is_code,
     positive,
+    saves_in,
 )
 from wilkins.tasks.registry import ReadyMade
 from wilkins.values import dataclass
@@ -114,6 +116,9 @@ class Train:
         Section(Publish), default=None, doc="When model versions are published; left out: after each step."
     )
     save: Save | None = key(Section(Save), default=None, doc="Saves from which to go on; left out: none.")
+    start_from: StartFrom | None = key(
+        Section(StartFrom), default=None, doc="A stored model to begin with; left out: the model's own values."
+    )
     held_out: HeldOut | None = key(
         Section(HeldOut),
         default=None,
@@ -160,6 +165,8 @@ def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
             )
     if options.results and options.results.plot and importlib.util.find_spec("matplotlib") is None:
         yield "results", "'plot' needs matplotlib, which this Python does not have; run: pip install matplotlib"
+    if options.save and options.save.store is None and (options.save.name or options.save.tags):
+        yield "save", "'name' and 'tags' are of a model in a store; add 'store: FOLDER', or remove them"
     yield from _check_samples(options)
     yield from _check_strategy(options)
     optimizer = options.optimizer
@@ -251,6 +258,6 @@ TASK = ReadyMade(
     check=_check,
     code=_code,
     calls=lambda options: [("model_args", options.model, list(options.model_args or ()))],
-    saves=lambda options: options.save is not None,
+    saves=lambda options: bool(options.save and saves_in(options.save.folder, options.save.store)),
     needs=("torch",),
 )

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from wilkins.errors import suggest
-from wilkins.schema.kinds import Parsed, Values, boolean, choice, duration, integer, number, size, text
+from wilkins.schema.kinds import ListOf, Parsed, Values, boolean, choice, duration, integer, number, size, text
 from wilkins.schema.reading import Kind, Where, key
 from wilkins.values import dataclass
 
@@ -199,7 +199,11 @@ class Publish:
 class Save:
     """What a trainer that is started again goes on from."""
 
-    folder: str = key(text(), default="saved", doc="Folder, relative to the task's; made if it is missing.")
+    folder: str | None = key(
+        text(),
+        default=None,
+        doc="Folder, relative to the task's; made if it is missing. Left out: `saved`, or none if there is a `store`.",
+    )
     every: int = key(integer(1), default=100, doc="Save after every n-th optimiser step, and when training ends.")
     stream: str = key(
         choice("replayed", "continued", "resumed"),
@@ -207,6 +211,42 @@ class Save:
         doc="What the stream is after a restart. `replayed`: it begins anew, and what was trained on is skipped. "
         "`continued`: it goes on after the last step that was trained on. `resumed`: only `wilkins run --resume` goes "
         "on from a save; any other run trains from the beginning.",
+    )
+    store: str | None = key(
+        text(),
+        default=None,
+        doc="Model store (a folder, relative to the task's) that gets the trained model at the end. Its parent is the "
+        "model that it began with (`start_from`), its score minus its error: the mean on `held_out` samples, else that "
+        "on the newest step before it was trained on.",
+    )
+    name: str | None = key(text(), default=None, doc="What the model is called in the store; left out: by its content.")
+    tags: tuple[str, ...] = key(ListOf(text()), default=(), doc="Words to find the model by in the store.")
+    where: Where
+
+
+def saves_in(folder: str | None, store: str | None) -> str:
+    """The folder of saves, by what the section `save:` says; empty: there are none."""
+    return folder or ("" if store else "saved")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFrom:
+    """A stored model whose layers are taken over, as far as the model has the same from its beginning on."""
+
+    store: str = key(
+        text(), doc="Model store: a folder, relative to the task's. Where it has no relative, training begins anew."
+    )
+    match: str = key(
+        choice("prefix", "whole"),
+        default="prefix",
+        doc="Which model: of those with the longest common prefix of layers, or of those that have all layers, the one "
+        "with the best score.",
+    )
+    model: str | None = key(text(), default=None, doc="The name of the model, rather than the best one.")
+    freeze: bool = key(
+        boolean(),
+        default=False,
+        doc="Whether parameters that are taken over stay as they are; if that are all, those of the last layer do not.",
     )
     where: Where
 

@@ -12,6 +12,10 @@ class DamagedModel(ModelError):
     """A stored model does not hold what was put."""
 
 
+class NameTaken(ModelError):
+    """Another model has the name."""
+
+
 class NoSuchModel(ModelError):
     """A folder is no model store, or the store has no model of that name."""
 

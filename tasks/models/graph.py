@@ -162,6 +162,12 @@ def common(one: Graph, other: Graph) -> dict[str, str]:
     return {name: there[digest] for name, digest in one.hashes().items() if digest in there}
 
 
+def common_tensors(one: Graph, other: Graph) -> dict[str, str]:
+    """The tensors of the layers that two graphs have in common: their names in `other` by their names in `one`."""
+    mine, its = ({layer.name: layer.tensors for layer in graph.layers} for graph in (one, other))
+    return {name: its[there][role] for here, there in common(one, other).items() for role, name in mine[here].items()}
+
+
 def common_prefix(one: Graph, other: Graph) -> int:
     """How many layers of `one` there are up to the last one, by these numbers, that `other` has, too."""
     size = one.upstream()

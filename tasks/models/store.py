@@ -27,7 +27,7 @@ from wilkins.atomic import part_of, sync
 from wilkins.errors import suggest
 from wilkins.tasks.models import leases
 from wilkins.tasks.models.blobs import Blobs
-from wilkins.tasks.models.errors import DamagedModel, ModelError, NoSuchModel
+from wilkins.tasks.models.errors import DamagedModel, ModelError, NameTaken, NoSuchModel
 from wilkins.tasks.models.graph import Graph, without_compiled
 from wilkins.tasks.models.records import (
     SUFFIX,
@@ -73,7 +73,7 @@ class ModelStore:
         state: Mapping[str, Any],
         *,
         name: str = "",
-        parent: str = "",
+        parent: str | Parent = "",
         score: float | None = None,
         tags: Sequence[str] = (),
         about: Mapping[str, Any] | None = None,
@@ -86,14 +86,14 @@ class ModelStore:
             graph: its layers, as `graph_of` finds them.
             state: its tensors by name, as `state_dict()` gives them; `torch.compile`'s prefixes are left out.
             name: what it is called; left out: by its content.
-            parent: the name of the model that it was derived from.
+            parent: the model that it was derived from: its name, or what was known of it, if it may be gone by now.
             score: how good it is; more is better.
             tags: words to find it by.
             about: what else is to be known of it, as values of JSON.
 
         Raises:
-            ModelError: the state holds what is no tensor, lacks a tensor of a layer, another model has the name, or
-                there is no such parent.
+            NameTaken: another model has the name.
+            ModelError: the state holds what is no tensor, or lacks a tensor of a layer; or there is no such parent.
             OSError: the file system refuses.
         """
         if name:
@@ -102,7 +102,7 @@ class ModelStore:
         said = plain_values(about or {})
         self._make()
         with leases.shared(self.folder):
-            origin = self._parent(parent)
+            origin = self._parent(parent) if isinstance(parent, str) else parent
             tensors = {}
             for key, value in state.items():
                 key = without_compiled(key)
@@ -130,8 +130,15 @@ class ModelStore:
         """
         with leases.shared(self._existing()):
             record = self.record(name)
-            wanted = record.tensors if layers is None else record.of_layers(layers)
-            return {key: made(one, self.bytes_of(one), key, library) for key, one in wanted.items()}
+            return self.tensors(record.tensors if layers is None else record.of_layers(layers), library)
+
+    def tensors(self, wanted: Mapping[str, Stored], library: Library = "torch") -> dict[str, Any]:
+        """Tensors of a model whose record is at hand. Inside of `reading`, of any process, nobody removes them.
+
+        Raises:
+            DamagedModel: one is missing, or not what was put.
+        """
+        return {key: made(one, self.bytes_of(one), key, library) for key, one in wanted.items()}
 
     def bytes_of(self, stored: Stored) -> bytearray:
         """The bytes of a tensor, compared with their digest. Inside of `reading` nobody removes them.
@@ -287,7 +294,7 @@ class ModelStore:
 
     def _check_same(self, record: Record, path: Path) -> None:
         if read_record(path).identity != record.identity:
-            raise ModelError(
+            raise NameTaken(
                 f"the model store {self.folder} has another model {record.name!r} already; give a new name, or remove "
                 f"that one: wilkins models prune {self.folder} --remove {record.name}"
             )

@@ -53,8 +53,9 @@ ROOMS = {
     "tasks/continual/rehearsal": "tasks/continual/errors tasks/checkpoint/ranks tasks/checkpoint/engine tasks",
     "tasks/continual/learner": "tasks/continual/errors tasks/continual/rehearsal tasks/checkpoint/ranks "
     "tasks/checkpoint/engine tasks",
-    "tasks/continual/task": "errors tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
-    "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal tasks/continual/sections transport",
+    "tasks/continual/task": "atomic errors tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
+    "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal tasks/continual/sections tasks/models "
+    "transport",
     "tasks/continual": "tasks/continual/errors tasks/continual/learner tasks/continual/rehearsal",
     "tasks/inference": "tasks tasks/analysis tasks/continual/options tasks/continual/task transport",
     "spec": "atomic errors names schema flow tasks transport workflows values",

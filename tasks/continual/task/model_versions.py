@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wilkins.tasks.continual.options import default_filename
 from wilkins.tasks.continual.task.model_file import ModelVersion, write_model
+from wilkins.tasks.continual.task.relatives import folder_of
 from wilkins.tasks.group import Group
 from wilkins.tasks.registry import Ports
 from wilkins.transport import points
@@ -28,7 +29,7 @@ class Versions:
         self._factory: str = options["model"]
         self._arguments: Mapping[str, Any] = options["model_args"] or {}
         self._writes = ranks.rank == 0
-        self._keeps = bool(options["save"]) and points.POINTS in os.environ
+        self._keeps = bool(folder_of(options["save"])) and points.POINTS in os.environ
         self._newest: ModelVersion | None = None
         self._published_at = -1
         self._first = (

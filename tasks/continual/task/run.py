@@ -22,7 +22,7 @@ from wilkins.tasks.continual.learner.losses import problem_of
 from wilkins.tasks.continual.learner.positions import Step
 from wilkins.tasks.continual.learner.training_loop import Learner
 from wilkins.tasks.continual.learner.world import process_group
-from wilkins.tasks.continual.task import factories
+from wilkins.tasks.continual.task import factories, relatives
 from wilkins.tasks.continual.task.evaluation import kind_of_error, measure, of_all
 from wilkins.tasks.continual.task.model_versions import Versions
 from wilkins.tasks.continual.task.step_samples import Samples, Wanted
@@ -58,7 +58,9 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
     """
     folders = [Path.cwd(), Path(ports.folder)]
     device = factories.device_of(options["device"], ranks)
-    model = factories.model_of(options["model"], options["model_args"] or {}, folders, options["seed"]).to(device)
+    model = factories.model_of(options["model"], options["model_args"] or {}, folders, options["seed"])
+    begun_with = relatives.start(options, model, ranks, anew=_begins_anew(options))
+    model = model.to(device)
     loss = factories.loss_of(options["loss"], folders)
     optimizer = factories.optimizer_of(options["optimizer"], model, folders)
     schedule = factories.schedule_of(options["schedule"], optimizer, folders)
@@ -79,7 +81,13 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
             check_nan=False,
             port=ports.inports[0],
         ) as learner:
-            Training(options, ports, ranks, learner).run()
+            Training(options, ports, ranks, learner, begun_with).run()
+
+
+def _begins_anew(options: Options) -> bool:
+    """Whether the training goes on from no save, whichever there are."""
+    continued = options["save"] is not None and options["save"]["stream"] != "resumed"
+    return points.chosen() is None and (points.resumed() or not continued)
 
 
 class _Stopped(WilkinsError):
@@ -89,11 +97,14 @@ class _Stopped(WilkinsError):
 class Training:
     """The course of a training, on all ranks together."""
 
-    def __init__(self, options: Options, ports: Ports, ranks: Group, learner: Learner) -> None:
+    def __init__(
+        self, options: Options, ports: Ports, ranks: Group, learner: Learner, begun_with: relatives.Start | None = None
+    ) -> None:
         self._options = options
         self._port = ports.inports[0]
         self._ranks = ranks
         self._learner = learner
+        self._begun_with = begun_with
         self._kind = kind_of_error(options["error"], options["loss"])
         dtype = factories.dtype_of(learner.model)
         self._samples = Samples(self._port, ranks, nan=options["nan"], dtype=dtype)
@@ -102,8 +113,8 @@ class Training:
         self._outports = ports.outports
         self._versions = Versions(options, ports, ranks)
         self._stop: Options = options["stop"] or dict.fromkeys(("updates", "steps", "seconds", "loss", "error"))
-        save = options["save"] or {"folder": "", "every": 0, "stream": ""}
-        self._folder: str = save["folder"]
+        save = options["save"] or {"every": 0, "stream": ""}
+        self._folder = relatives.folder_of(options["save"])
         self._save_every: int = save["every"]
         self._continues = save["stream"] == "continued"
         self._replays = bool(self._folder) and not self._continues
@@ -111,7 +122,7 @@ class Training:
         chosen = points.chosen()
         self._starts_from = chosen if chosen and chosen.label.startswith(_START) else None
         self._point = None if self._starts_from else chosen
-        self._begins_anew = chosen is None and (points.resumed() or save["stream"] == "resumed")
+        self._begins_anew = _begins_anew(options)
         self._guards_saves = points.resumed() and save["stream"] != "resumed"
         self._inherited = 0
         """Optimiser steps of an earlier run, which this one began from."""
@@ -166,6 +177,11 @@ class Training:
         self._versions.publish_last(self._learner, self._loss, self._error)
         if self._folder and self._saved_at != self._learner.steps:
             self._write_save()
+        if self._ranks.rank == 0:
+            steps, seen = self._learner.steps, self._learner.position.experience
+            relatives.put(
+                self._options, self._learner.model, self._begun_with, self._report.rows, step=steps, steps_seen=seen
+            )
         self._report.end(self._learner, self._versions.count)
 
     def _samples_of(self, step: StreamStep) -> dict[str, Tensor]:
