@@ -23,6 +23,7 @@ NEEDS = {
     "guides/static-programs.md": ("cc",),
     "guides/mpi.md": ("mpiexec", "python:mpi4py"),
     "guides/continual.md": ("python:torch",),
+    "guides/models.md": ("python:torch",),
     "guides/pytorch.md": ("python:torch",),
     "guides/provenance.md": ("python:rocrate",),
     "guides/submit.md": ("python:psij",),

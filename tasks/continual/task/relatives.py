@@ -200,7 +200,7 @@ def put(
     about = {"factory": options["model"], "factory_args": options["model_args"] or {}}
     about |= {key: value for key, value in facts.items() if math.isfinite(value)}
     store, graph, state = ModelStore(section["store"]), graph_of(model), model.state_dict()
-    parent, score = begun_with.parent if begun_with else "", -error if math.isfinite(error) else None
+    parent, score = begun_with.parent if begun_with else "", 0.0 - error if math.isfinite(error) else None
     given = section["name"] or ""
     try:
         name = store.put(graph, state, name=given, parent=parent, score=score, tags=section["tags"], about=about)
