@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from front.front_case import Case
@@ -102,7 +103,15 @@ def test_options_as_the_task_gets_them(case: Case, monkeypatch: pytest.MonkeyPat
     options = json.loads(case.plan().tasks[1].args[2])
     assert options["model_args"] == {"sizes": [1, 2.5, "3"], "deep": {"on": True, "name": "a b", "none": None}}
     assert options["stop"] == {"updates": None, "steps": None, "seconds": 120.0, "loss": None, "error": None}
-    assert options["save"] == {"folder": "saved", "every": 100, "stream": "replayed"}
+    saves: dict[str, Any] = {
+        "folder": None,
+        "every": 100,
+        "stream": "replayed",
+        "store": None,
+        "name": None,
+        "tags": [],
+    }
+    assert options["save"] == saves
     assert options["buffer"] is None
 
 

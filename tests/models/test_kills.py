@@ -1,23 +1,31 @@
-"""Writers and removers of one store are killed at random moments: every model that is there is whole, none is lost, and
-nothing is left over.
+"""Writers and removers of one store are killed: every model that is there is whole, none is lost, and nothing is left.
 
-`WILKINS_TEST_KILLS` says how many are killed, `WILKINS_TEST_SEED` at which moments.
+They are killed before each call that changes files, and at random moments while others are at work.
+`WILKINS_TEST_KILLS` says how many of the latter, `WILKINS_TEST_SEED` at which moments.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from wilkins.tasks.models import ModelStore
+
+from .conftest import chain, state_of
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "model_store.py"
 SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
@@ -90,6 +98,10 @@ def killed(folder: Path, kills: int) -> None:
     lost = workers.told("put") - workers.told("removing") - set(store.names())
     assert not lost, "models were lost that nobody has removed"
     assert len(workers.told("put")) >= kills / 10
+    check_nothing_is_left(store)
+
+
+def check_nothing_is_left(store: ModelStore) -> None:
     store.prune()
     check_whole(store)
     needed = {one.blob for record in store.records() for one in record.tensors.values()}
@@ -106,6 +118,71 @@ def check_whole(store: ModelStore) -> None:
             assert name not in store.names()
             continue
         assert not trouble or name not in store.names(), trouble
+
+
+_CHANGES = ("open", "os.link", "os.mkdir", "os.remove", "os.rename", "fcntl.flock")
+"""Calls that Python tells audit hooks of, before they are made."""
+
+
+def killed_before(count: int, act: Callable[[], object]) -> bool:
+    """Whether a process that does something dies before so many calls; else it has done it."""
+    child = os.fork()
+    if child == 0:
+        left = count
+
+        def hook(event: str, _: object) -> None:
+            nonlocal left
+            left -= event in _CHANGES
+            if left == 0 and event in _CHANGES:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        code = 1
+        try:
+            sys.addaudithook(hook)
+            act()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, -signal.SIGKILL), status
+    return status != 0
+
+
+@pytest.mark.parametrize("what", ["the first put", "put", "remove", "prune"])
+def test_killed_before_every_call(tmp_path: Path, what: str) -> None:
+    base = state_of(3, 1)
+    derived = base | {"l2.weight": np.ones(9)}
+    before = ModelStore(tmp_path / "before")
+    if what != "the first put":
+        before.put(chain(3), base, name="a")
+        before.put(chain(3), base | {"l1.weight": np.zeros(9)}, name="gone")
+    if what == "prune":
+        before.remove(["gone"])
+
+    def act(store: ModelStore) -> object:
+        if what == "remove":
+            store.remove(["gone"])
+            return None
+        return store.prune() if what == "prune" else store.put(chain(3), derived, name="b")
+
+    for count in range(1, 1000):
+        store = ModelStore(tmp_path / str(count))
+        if before.folder.exists():
+            shutil.copytree(before.folder, store.folder)
+        was_killed = killed_before(count, functools.partial(act, store))
+        if store.folder.joinpath("models").exists():
+            check_whole(store)
+            assert "a" in store.names() or what == "the first put"
+            check_nothing_is_left(store)
+        if not was_killed:
+            break
+        if "gone" in (store.names() if what == "remove" else ()) or what != "remove":
+            act(store)
+        check_nothing_is_left(store)
+        assert ("b" in store.names()) == ("put" in what)
+    assert 3 <= count < 1000
 
 
 def test_some_kills(tmp_path: Path) -> None:
