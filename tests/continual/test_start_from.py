@@ -120,6 +120,19 @@ def test_a_training_that_goes_on_has_the_relative_that_it_had(
     assert child.parent is not None and child.parent.name == "base"
 
 
+def test_a_choice_that_does_not_fit_the_model(
+    base: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = "start_from: {store: models}, save: {folder: saved, store: models}"
+    trained(tmp_path, monkeypatch, more)
+    with pytest.raises(TaskError, match=r"trained with another model, which had a tensor '0.*'; give the same model"):
+        work(tmp_path, "continual", f"{{{TRAIN}, model_args: {{hidden: 5}}, {more}}}", monkeypatch)
+    (tmp_path / "saved" / "start_from.json").write_text("{}")
+    with pytest.raises(TaskError, match="does not say what the training began with; remove the folder"):
+        trained(tmp_path, monkeypatch, more)
+    assert len(base.names()) == 2
+
+
 def test_a_name_that_another_model_has(
     base: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,7 +18,6 @@ import torch
 
 from wilkins import atomic
 from wilkins.errors import WilkinsError, count_of
-from wilkins.tasks.continual.learner import saved_learner
 from wilkins.tasks.continual.sections import saves_in
 from wilkins.tasks.group import Group
 from wilkins.tasks.models import ModelStore, graph_of
@@ -46,13 +45,23 @@ class Start:
     """The tensors that it takes over, by their names in its own model."""
 
 
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A model before it is trained, which may change what its modules say of themselves."""
+
+    graph: Graph
+    begun_with: Start | None
+
+
 def folder_of(save: Options | None) -> str:
     """The folder of saves that the section `save:` names; empty: there are none."""
     return saves_in(save["folder"], save["store"]) if save else ""
 
 
-def start(options: Options, model: torch.nn.Module, ranks: Group, *, anew: bool) -> Start | None:
-    """Take over what the section `start_from:` says, and freeze it if it says so; returns what that was. Collective.
+def begin(options: Options, model: torch.nn.Module, ranks: Group, *, anew: bool) -> Family | None:
+    """Take over what the section `start_from:` says, and freeze it if it says so. Collective.
+
+    Returns what `put` needs; None, if the options name no store.
 
     Args:
         options: those of the training.
@@ -63,17 +72,24 @@ def start(options: Options, model: torch.nn.Module, ranks: Group, *, anew: bool)
     Raises:
         TaskError: the model that is named does not fit, or the store is damaged.
     """
-    section = options["start_from"]
-    if section is None:
+    if not options["start_from"] and not (options["save"] and options["save"]["store"]):
         return None
+    graph = graph_of(model)
+    return Family(graph, _start(options, model, graph, ranks, anew) if options["start_from"] else None)
+
+
+def _start(options: Options, model: torch.nn.Module, graph: Graph, ranks: Group, anew: bool) -> Start | None:
+    section = options["start_from"]
     store, saves = ModelStore(section["store"]), folder_of(options["save"])
     with ExitStack() as held:
         found, is_kept = None, False
         with _agreed(ranks):
             if ranks.rank == 0:
-                is_kept, found = (False, None) if anew else _kept(saves)
-                if not is_kept:
-                    found = _choice(store, held, section, graph_of(model))
+                is_kept = not anew and _has_save(saves) and (Path(saves) / CHOICE).exists()
+                if is_kept:
+                    found = _kept(Path(saves) / CHOICE)
+                else:
+                    found = _choice(store, held, section, graph)
                     _keep(saves, found)
         found, is_kept = ranks.allgather((found, is_kept))[0]
         if found is None:
@@ -81,8 +97,8 @@ def start(options: Options, model: torch.nn.Module, ranks: Group, *, anew: bool)
         with _agreed(ranks):
             try:
                 _fill(model, store.tensors(found.tensors))
-            except DamagedModel:  # it has been removed since, and the save has the values
-                if not (is_kept and saved_learner.file_of_newest(saves).exists()):
+            except DamagedModel:
+                if not is_kept:  # else it has been removed since, and the save has the values
                     raise
     if section["freeze"]:
         _freeze(model, set(found.tensors))
@@ -106,15 +122,22 @@ def _keep(saves: str, found: Start | None) -> None:
         atomic.put(Path(saves) / CHOICE, json.dumps(found and asdict(found)), durable=True)
 
 
-def _kept(saves: str) -> tuple[bool, Start | None]:
-    """Whether a training that is to go on has made its choice, and that; None: there was no relative."""
-    if not saves or not (Path(saves) / CHOICE).exists():
-        return False, None
-    values = json.loads((Path(saves) / CHOICE).read_bytes())
-    if values is None:
-        return True, None
-    tensors = {name: Stored(one["dtype"], tuple(one["shape"]), one["blob"]) for name, one in values["tensors"].items()}
-    return True, Start(Parent(**values["parent"]), values["layers"], tensors)
+def _has_save(saves: str) -> bool:
+    return bool(saves) and any(Path(saves).glob("*-step-*"))
+
+
+def _kept(file: Path) -> Start | None:
+    """The choice of a training that is to go on; None: there was no relative."""
+    try:
+        values = json.loads(file.read_bytes())
+        if values is None:
+            return None
+        tensors = {
+            name: Stored(one["dtype"], tuple(one["shape"]), one["blob"]) for name, one in values["tensors"].items()
+        }
+        return Start(Parent(**values["parent"]), values["layers"], tensors)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ModelError(f"{file} does not say what the training began with; remove the folder to begin anew") from None
 
 
 def _choice(store: ModelStore, held: ExitStack, section: Options, graph: Graph) -> Start | None:
@@ -157,6 +180,11 @@ def _state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def _fill(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     state = _state(model)
+    if strange := [name for name, one in tensors.items() if name not in state or state[name].shape != one.shape]:
+        raise ModelError(
+            f"the save was trained with another model, which had a tensor {strange[0]!r}; give the same model, or "
+            "remove the folder to begin anew"
+        )
     with torch.no_grad():
         for name, tensor in tensors.items():
             state[name].copy_(tensor)
@@ -176,7 +204,7 @@ def _freeze(model: torch.nn.Module, names: set[str]) -> None:
 def put(
     options: Options,
     model: torch.nn.Module,
-    begun_with: Start | None,
+    family: Family | None,
     rows: Sequence[Mapping[str, Any]],
     **facts: float,
 ) -> None:
@@ -185,7 +213,7 @@ def put(
     Args:
         options: those of the training.
         model: as it was trained.
-        begun_with: what it began with.
+        family: what `begin` gave.
         rows: of the report, one per step of the stream.
         facts: numbers about the training; those that are not finite are left out.
 
@@ -193,14 +221,14 @@ def put(
         TaskError: it cannot be put there.
     """
     section = options["save"]
-    if not section or not section["store"]:
+    if family is None or not section or not section["store"]:
         return
     errors = [error for error in (rows[-1]["held_out"] if rows else []) if math.isfinite(error)]
     error = sum(errors) / len(errors) if errors else rows[-1]["error"] if rows else math.nan
     about = {"factory": options["model"], "factory_args": options["model_args"] or {}}
     about |= {key: value for key, value in facts.items() if math.isfinite(value)}
-    store, graph, state = ModelStore(section["store"]), graph_of(model), model.state_dict()
-    parent, score = begun_with.parent if begun_with else "", 0.0 - error if math.isfinite(error) else None
+    store, graph, state = ModelStore(section["store"]), family.graph, model.state_dict()
+    parent, score = family.begun_with.parent if family.begun_with else "", 0.0 - error if math.isfinite(error) else None
     given = section["name"] or ""
     try:
         name = store.put(graph, state, name=given, parent=parent, score=score, tags=section["tags"], about=about)

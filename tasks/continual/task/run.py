@@ -59,7 +59,7 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
     folders = [Path.cwd(), Path(ports.folder)]
     device = factories.device_of(options["device"], ranks)
     model = factories.model_of(options["model"], options["model_args"] or {}, folders, options["seed"])
-    begun_with = relatives.start(options, model, ranks, anew=_begins_anew(options))
+    family = relatives.begin(options, model, ranks, anew=_begins_anew(options))
     model = model.to(device)
     loss = factories.loss_of(options["loss"], folders)
     optimizer = factories.optimizer_of(options["optimizer"], model, folders)
@@ -81,7 +81,7 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
             check_nan=False,
             port=ports.inports[0],
         ) as learner:
-            Training(options, ports, ranks, learner, begun_with).run()
+            Training(options, ports, ranks, learner, family).run()
 
 
 def _begins_anew(options: Options) -> bool:
@@ -98,13 +98,13 @@ class Training:
     """The course of a training, on all ranks together."""
 
     def __init__(
-        self, options: Options, ports: Ports, ranks: Group, learner: Learner, begun_with: relatives.Start | None = None
+        self, options: Options, ports: Ports, ranks: Group, learner: Learner, family: relatives.Family | None = None
     ) -> None:
         self._options = options
         self._port = ports.inports[0]
         self._ranks = ranks
         self._learner = learner
-        self._begun_with = begun_with
+        self._family = family
         self._kind = kind_of_error(options["error"], options["loss"])
         dtype = factories.dtype_of(learner.model)
         self._samples = Samples(self._port, ranks, nan=options["nan"], dtype=dtype)
@@ -180,7 +180,7 @@ class Training:
         if self._ranks.rank == 0:
             steps, seen = self._learner.steps, self._learner.position.experience
             relatives.put(
-                self._options, self._learner.model, self._begun_with, self._report.rows, step=steps, steps_seen=seen
+                self._options, self._learner.model, self._family, self._report.rows, step=steps, steps_seen=seen
             )
         self._report.end(self._learner, self._versions.count)
 
