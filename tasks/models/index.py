@@ -167,7 +167,7 @@ class Index:
             again = {f"{name}{SUFFIX}" for name in stale}
             for file in known - there | known & again:
                 _forget(base, file.removesuffix(SUFFIX))
-            for file in there - known | there & again:
+            for file in sorted(there - known | there & again):
                 if file.startswith(".") or not self._added(base, file.removesuffix(SUFFIX)):
                     there.remove(file)  # is looked at again the next time
             settled = time.time_ns() - changed > _SETTLED

@@ -60,7 +60,8 @@ def test_the_prefix_is_taken_over_and_frozen(
     assert same(base, "base", "child") == {*FIRST}
     trained(tmp_path, monkeypatch, "start_from: {store: models, model: base}, save: {store: models, name: free}")
     assert same(base, "base", "free") == set()
-    trained(tmp_path, monkeypatch, "start_from: {store: models, freeze: true}, save: {store: models, name: again}")
+    more = "start_from: {store: models, model: child, freeze: true}, save: {store: models, name: again}"
+    trained(tmp_path, monkeypatch, more)
     assert same(base, "child", "again") == {*FIRST}  # all is in common: the last layer is trained nevertheless
     assert base.record("again").parent == type(child.parent)("child", child.seal)
 
