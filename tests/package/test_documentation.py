@@ -31,7 +31,14 @@ NEEDS = {
 """What a page takes that not every machine has, as the mark ``needs`` names it."""
 
 
-LONG = {"guides/checkpointing.md", "guides/continual.md", "guides/stuck.md", "guides/watching.md", "learn/learning.md"}
+LONG = {
+    "guides/checkpointing.md",
+    "guides/continual.md",
+    "guides/models.md",
+    "guides/stuck.md",
+    "guides/watching.md",
+    "learn/learning.md",
+}
 """Guides whose programs train, save or wait for long."""
 
 
