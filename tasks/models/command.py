@@ -129,17 +129,15 @@ def members(folder: Path, names: Sequence[str]) -> list[Member]:
 
 def said_of(one: Member) -> str:
     """What is said of a model in its family."""
-    if one.record is None:
+    if one.layers is None:
         return "removed"
-    scored = [] if one.record.score is None else [f"score {_score(one.record)}"]
-    return ", ".join([*scored, *one.record.tags]) or count_of(len(one.record.graph.layers), "layer")
+    scored = [] if one.score is None else [f"score {one.score:g}"]
+    return ", ".join([*scored, *one.tags]) or count_of(one.layers, "layer")
 
 
 def taken_by(one: Member) -> str:
     """What a model has from its parent."""
-    if one.record is None or one.common is None:
-        return ""
-    return f"{one.common} of {count_of(len(one.record.graph.layers), 'layer')}"
+    return "" if one.layers is None or one.common is None else f"{one.common} of {count_of(one.layers, 'layer')}"
 
 
 def exported_to(folder: Path, name: str, target: Path, layers: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -98,13 +98,36 @@ class Graph:
 
     def upstream(self) -> dict[str, int]:
         """How many layers there are up to and with each layer, by its name."""
+        return {name: bin(one).count("1") for name, one in self._upstream_sets().items()}
+
+    def _upstream_sets(self) -> dict[str, int]:
+        """The layers up to and with each layer: a bit for each place."""
         sets: dict[str, int] = {}
         for place, layer in enumerate(self.layers):
             mine = 1 << place
             for one in layer.inputs:
                 mine |= sets[one]
             sets[layer.name] = mine
-        return {name: bin(one).count("1") for name, one in sets.items()}
+        return sets
+
+    def layers_that(self, has: Callable[[str], bool]) -> list[str]:
+        """The layers of which something holds that holds of all layers before them, too; of a chain, by few questions.
+
+        Args:
+            has: whether it holds of a layer, by its name.
+        """
+        upstream = self._upstream_sets()
+        places = {layer.name: 1 << place for place, layer in enumerate(self.layers)}
+        unknown = list(upstream)
+        found: set[str] = set()
+        while unknown:
+            middle = unknown[len(unknown) // 2]
+            if has(middle):
+                found |= {one for one in unknown if upstream[middle] & places[one]}
+                unknown = [one for one in unknown if one not in found]
+            else:
+                unknown = [one for one in unknown if not upstream[one] & places[middle]]
+        return [name for name in upstream if name in found]
 
     def plain(self) -> dict[str, Any]:
         """Values of JSON, for `restored`; what is empty is left out."""

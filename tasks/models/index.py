@@ -5,7 +5,8 @@ date if the folder of the models' files has another time than when it was listed
 finds is looked at again, since a model may have been removed, and its name given to another one.
 
 A layer's hash stands for all layers before it. So the models with the longest common prefix are those that have the
-last layer, else those that have the last but one, and so on: at most as many look-ups as the architecture has layers.
+last layer, else those that have the last but one, and so on. Which layers of an architecture any model has is found by
+halves, since whoever has one has all before it.
 """
 
 from __future__ import annotations
@@ -113,13 +114,18 @@ class Index:
 
     def _query(self, base: sqlite3.Connection, graph: Graph, limit: int) -> list[tuple[str, Found]]:
         """What the index has, with the stamps of the files that it was made of."""
-        hashes, lengths = graph.hashes(), graph.upstream()
+        hashes = {name: bytes.fromhex(one)[:_SHORT] for name, one in graph.hashes().items()}
+        lengths = graph.upstream()
+
+        def is_there(layer: str) -> bool:
+            return bool(base.execute("SELECT 1 FROM layers WHERE hash = ? LIMIT 1", (hashes[layer],)).fetchone())
+
         found: dict[int, tuple[str, Found]] = {}
-        for name in sorted(hashes, key=lambda one: -lengths[one]):
+        for name in sorted(graph.layers_that(is_there), key=lambda one: -lengths[one]):
             rows = base.execute(
                 "SELECT id, stamp, name, models.score FROM layers JOIN models ON id = model WHERE hash = ? "
                 "ORDER BY layers.score DESC, model LIMIT ?",
-                (bytes.fromhex(hashes[name])[:_SHORT], limit),
+                (hashes[name], limit),
             )
             for number, stamp, model, score in rows:
                 if number not in found:

@@ -74,6 +74,8 @@ def test_lineage(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     said(capsys, "prune", folder, "--remove", "right")
     assert said(capsys, "lineage", folder, "last").splitlines() == ["right: removed", "  last: score 0.9"]
     assert "has no model 'nobody'" in said(capsys, "lineage", folder, "nobody", code=2)
+    ModelStore(folder).put(chain(1), state_of(1, 1), name="right")  # another model, which is nobody's parent
+    assert said(capsys, "lineage", folder, "last").splitlines() == ["right (before): removed", "  last: score 0.9"]
 
 
 @READER

@@ -172,6 +172,26 @@ def graphs(draw: Callable[..., Any]) -> Graph:
 
 
 @given(graphs(), graphs())
+def test_what_holds_of_layers_is_found_by_few_questions(one: Graph, other: Graph) -> None:
+    pairs = common(one, other)
+    asked: list[str] = []
+
+    def has(name: str) -> bool:
+        asked.append(name)
+        return name in pairs
+
+    assert one.layers_that(has) == [layer.name for layer in one.layers if layer.name in pairs]
+    assert len(asked) == len(set(asked)) <= len(one.layers)
+
+
+def test_of_a_long_chain_few_layers_are_asked_for() -> None:
+    graph = Graph(tuple(Layer(f"x{n}", "f", {}, (f"x{n - 1}",) if n else ()) for n in range(1000)), "fx")
+    asked: list[str] = []
+    found = graph.layers_that(lambda name: asked.append(name) or int(name[1:]) < 637)  # type: ignore[func-returns-value]
+    assert found == [f"x{n}" for n in range(637)] and len(asked) <= 11
+
+
+@given(graphs(), graphs())
 def test_what_two_graphs_have_in_common_is_closed_upstream(one: Graph, other: Graph) -> None:
     pairs = common(one, other)
     by_name = [{layer.name: layer for layer in graph.layers} for graph in (one, other)]
