@@ -1,8 +1,8 @@
 """An index in SQLite: which models have a layer, best score first. It can be made of the models' files at any time.
 
 Each host has an index of its own, since SQLite's locks are not to be trusted between hosts. A query brings it up to
-date if the folder of the models' files has another time than when it was listed: a file has come or gone. What a query
-finds is looked at again, since a model may have been removed, and its name given to another one.
+date: a folder of models' files that has another time than when it was listed is listed again, since a file has come or
+gone. What a query finds is looked at again, since a model may have been removed, and its name given to another one.
 
 A layer's hash stands for all layers before it. So the models with the longest common prefix are those that have the
 last layer, else those that have the last but one, and so on. Which layers of an architecture any model has is found by
@@ -24,7 +24,7 @@ from types import TracebackType
 
 from wilkins.tasks.models.errors import DamagedModel
 from wilkins.tasks.models.graph import Graph
-from wilkins.tasks.models.records import SUFFIX, Record, read_record
+from wilkins.tasks.models.records import SHELVES, SUFFIX, Record, file_of, read_record
 
 _LOG = logging.getLogger("wilkins.models")
 _FORMAT = 1
@@ -39,8 +39,7 @@ _TABLES = """
 CREATE TABLE models(
     id INTEGER PRIMARY KEY, name TEXT UNIQUE, stamp TEXT NOT NULL, score REAL NOT NULL, hashes BLOB NOT NULL);
 CREATE TABLE layers(hash BLOB, score REAL, model INTEGER, PRIMARY KEY(hash, score DESC, model)) WITHOUT ROWID;
-CREATE TABLE listed(time INTEGER NOT NULL, files TEXT NOT NULL);
-INSERT INTO listed VALUES(0, '');
+CREATE TABLE listed(shelf TEXT PRIMARY KEY, time INTEGER NOT NULL, files TEXT NOT NULL);
 """
 
 
@@ -107,10 +106,10 @@ class Index:
         while True:
             base = self._fresh()
             found = self._query(base, graph, limit)
-            stale = [one.name for stamp, one in found if stamp != _stamp(self._file(one.name))]
+            stale = [one.name for stamp, one in found if stamp != _stamp(file_of(self._models, one.name))]
             if not stale:
                 return [one for _, one in found]
-            self._update(base, stale)
+            self._read_anew(base, stale)
 
     def _query(self, base: sqlite3.Connection, graph: Graph, limit: int) -> list[tuple[str, Found]]:
         """What the index has, with the stamps of the files that it was made of."""
@@ -137,14 +136,22 @@ class Index:
     def _fresh(self) -> sqlite3.Connection:
         """The index, which knows all models that were there when this was called."""
         base = self._opened()
-        changed = self._models.stat().st_mtime_ns
-        if base.execute("SELECT time FROM listed").fetchone()[0] != changed:
+        listed = dict(base.execute("SELECT shelf, time FROM listed"))
+        changed = [shelf for shelf in SHELVES if listed.get(shelf, 0) != self._time(shelf)]
+        if changed:
             try:
-                self._update(base)
+                self._update(base, changed)
             except sqlite3.OperationalError:  # a file that may only be read
                 base = self._in_memory()
-                self._update(base)
+                self._update(base, SHELVES)
         return base
+
+    def _time(self, shelf: str) -> int:
+        """When a file has come or gone there for the last time; 0: there is no such folder."""
+        try:
+            return (self._models / shelf).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
 
     def _opened(self) -> sqlite3.Connection:
         if self._base is None:
@@ -161,28 +168,34 @@ class Index:
         _prepare(self._base)
         return self._base
 
-    def _file(self, name: str) -> Path:
-        return self._models / f"{name}{SUFFIX}"
-
-    def _update(self, base: sqlite3.Connection, stale: Sequence[str] = ()) -> None:
-        """Bring it up to date, while other processes of this host wait; `stale`: models that are to be read anew."""
+    def _update(self, base: sqlite3.Connection, shelves: Sequence[str]) -> None:
+        """Bring it up to date, while other processes of this host wait."""
         with _transaction(base):
-            changed = self._models.stat().st_mtime_ns
-            there = set(os.listdir(self._models))  # noqa: PTH208 - of 10,000, half the time of `iterdir`
-            known = set(base.execute("SELECT files FROM listed").fetchone()[0].split("/"))
-            again = {f"{name}{SUFFIX}" for name in stale}
-            for file in known - there | known & again:
-                _forget(base, file.removesuffix(SUFFIX))
-            for file in sorted(there - known | there & again):
-                if file.startswith(".") or not self._added(base, file.removesuffix(SUFFIX)):
-                    there.remove(file)  # is looked at again the next time
-            settled = time.time_ns() - changed > _SETTLED
-            base.execute("UPDATE listed SET time = ?, files = ?", (changed if settled else 0, "/".join(there)))
+            for shelf in shelves:
+                time_ = self._time(shelf)
+                there = set(os.listdir(self._models / shelf)) if time_ else set()  # noqa: PTH208 - `iterdir` is slower
+                row = base.execute("SELECT files FROM listed WHERE shelf = ?", (shelf,)).fetchone()
+                known = set(row[0].split("/")) if row else set()
+                for file in known - there:
+                    _forget(base, file.removesuffix(SUFFIX))
+                for file in sorted(there - known):
+                    if file.startswith(".") or not self._added(base, file.removesuffix(SUFFIX)):
+                        there.remove(file)  # is looked at again the next time
+                settled = time.time_ns() - time_ > _SETTLED
+                row = (shelf, time_ if settled else -1, "/".join(there))
+                base.execute("INSERT OR REPLACE INTO listed VALUES(?, ?, ?)", row)
+
+    def _read_anew(self, base: sqlite3.Connection, names: Sequence[str]) -> None:
+        with _transaction(base):
+            for name in names:
+                if not self._added(base, name):  # then its folder is listed again, where it may be by then
+                    base.execute("DELETE FROM listed WHERE shelf = ?", (file_of(self._models, name).parent.name,))
 
     def _added(self, base: sqlite3.Connection, name: str) -> bool:
-        stamp = _stamp(self._file(name))
+        file = file_of(self._models, name)
+        _forget(base, name)
         try:
-            _add(base, stamp, read_record(self._file(name)))
+            _add(base, _stamp(file), read_record(file))
         except FileNotFoundError:  # removed meanwhile
             return False
         except DamagedModel as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import json
 import math
 import re
@@ -23,6 +24,8 @@ from wilkins.tasks.models.tensors import SPEC, Stored
 FORMAT, FORMAT_VERSION = "wilkins-model", 1
 SUFFIX = ".json"
 NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+SHELVES = "0123456789abcdef"
+"""Folders that models' files are in, by the digests of their names: a change of one is found without a look at all."""
 _NAME = checked_json.like(NAMES, "a model's name")
 _PARENT = checked_json.record({"name": _NAME, "sha256": SHA256})
 _RECORD = checked_json.record(
@@ -121,6 +124,11 @@ class Record:
                 raise NoSuchModel(f"the model {self.name!r} has no layer {pattern!r}{near}")
             found |= {name: self.tensors[name] for one in layers for name in one.tensors.values()}
         return found
+
+
+def file_of(models: Path, name: str) -> Path:
+    """The file of a model, in the folder of all."""
+    return models / hashlib.sha256(name.encode()).hexdigest()[0] / f"{name}{SUFFIX}"
 
 
 def _matches(name: str, pattern: str) -> bool:

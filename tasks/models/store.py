@@ -1,6 +1,6 @@
 """A folder of models: put with a parent, a score and tags; got whole or by layers; listed, removed, verified.
 
-    STORE/models/NAME.json     a model: its graph, and which blobs its tensors are; sealed by its own digest
+    STORE/models/3/NAME.json   a model: its graph, and which blobs its tensors are; sealed by its own digest
     STORE/blobs/3f/3f8a...     the bytes of a tensor, whichever models have it
     STORE/.gate, .lease        locks (`leases.py`)
     STORE/.index-HOST.sqlite   an index for queries, made of the models' files (`index.py`)
@@ -30,11 +30,13 @@ from wilkins.tasks.models.blobs import Blobs
 from wilkins.tasks.models.errors import DamagedModel, ModelError, NameTaken, NoSuchModel
 from wilkins.tasks.models.graph import Graph, without_compiled
 from wilkins.tasks.models.records import (
+    SHELVES,
     SUFFIX,
     Parent,
     Record,
     check_name,
     check_score,
+    file_of,
     plain_values,
     read_record,
 )
@@ -154,7 +156,8 @@ class ModelStore:
 
     def names(self) -> list[str]:
         """The names of all models."""
-        return sorted(_names(self._existing() / "models"))
+        self._existing()
+        return sorted(path.name.removesuffix(SUFFIX) for path in self._files() if not path.name.startswith("."))
 
     def record(self, name: str) -> Record:
         """What is known of a model.
@@ -204,8 +207,8 @@ class ModelStore:
                 self.record(name)
         for name in names:
             self._file(name).unlink(missing_ok=True)
-        if names:
-            sync(self._models)
+        for shelf in {self._file(name).parent for name in names}:
+            sync(shelf)
 
     def prune(self, patience: float = leases.PATIENCE) -> Pruned:
         """Remove the blobs that no model has, and what killed writers have left. Waits for others to end what they do.
@@ -222,7 +225,8 @@ class ModelStore:
                     f"nothing is pruned, since nobody knows which tensors this model needs: {error}; bring the file "
                     "back from a copy, or remove it"
                 ) from error
-            sync(self._models)  # or else a model that was removed could come back, without its blobs
+            for shelf in self._shelves():
+                sync(shelf)  # or else a model that was removed could come back, without its blobs
             count = size = parts = 0
             for digest, path in list(self._blobs.files()):
                 if digest in needed:
@@ -233,7 +237,7 @@ class ModelStore:
                     parts + (not digest),
                 )
                 path.unlink()
-            for path in self._models.iterdir():
+            for path in list(self._files()):
                 if path.name.startswith("."):
                     path.unlink()
                     parts += 1
@@ -269,7 +273,15 @@ class ModelStore:
             sync(self.folder.parent)
 
     def _file(self, name: str) -> Path:
-        return self._models / f"{name}{SUFFIX}"
+        return file_of(self._models, name)
+
+    def _shelves(self) -> list[Path]:
+        return [shelf for name in SHELVES if (shelf := self._models / name).is_dir()]
+
+    def _files(self) -> Iterator[Path]:
+        """The files of models, and, by hidden names, what killed writers have left."""
+        for shelf in self._shelves():
+            yield from (path for path in shelf.iterdir() if path.suffix == SUFFIX or path.name.startswith("."))
 
     def _parent(self, name: str) -> Parent | None:
         return Parent(name, self.record(name).seal) if name else None
@@ -278,6 +290,9 @@ class ModelStore:
         """Let a model's file have its name, unless another one has."""
         path = self._file(record.name)
         part = part_of(path, secrets.token_hex(4))
+        if not path.parent.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            sync(self._models)
         try:
             with part.open("x", encoding="utf-8") as file:
                 file.write(record.text())
@@ -289,7 +304,7 @@ class ModelStore:
                 self._check_same(record, path)
         finally:
             part.unlink(missing_ok=True)
-        sync(self._models)
+        sync(path.parent)
         return record.name
 
     def _check_same(self, record: Record, path: Path) -> None:
@@ -298,13 +313,6 @@ class ModelStore:
                 f"the model store {self.folder} has another model {record.name!r} already; give a new name, or remove "
                 f"that one: wilkins models prune {self.folder} --remove {record.name}"
             )
-
-
-def _names(folder: Path) -> Iterator[str]:
-    """The names of the models whose files are in a folder."""
-    for name in os.listdir(folder):  # noqa: PTH208 - of 10,000, half the time of `iterdir`
-        if name.endswith(SUFFIX) and not name.startswith("."):
-            yield name[: -len(SUFFIX)]
 
 
 def _name(part: Path, path: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_index_is_made_anew(store: ModelStore, broken: str, caplog: pytest.L
 def test_a_damaged_model_is_left_out(store: ModelStore, caplog: pytest.LogCaptureFixture) -> None:
     for name in "ab":
         store.put(chain(3), state_of(3, ord(name)), name=name)
-    (store.folder / "models" / "a.json").write_text("{}")
+    store._file("a").write_text("{}")
     assert [one.name for one in store.query(chain(3), 9)] == ["b"]
     assert "left out of the index" in caplog.text
 

@@ -131,7 +131,7 @@ def test_a_model_is_put_once_and_a_name_is_given_once(store: ModelStore) -> None
     assert (record.about, record.score, record.tags, record.parent) == ({"lr": 0.1}, None, (), None)
     child = store.record(store.put(chain(3), state, parent="best"))
     assert child.parent is not None and child.parent.sha256 == record.seal
-    assert not [one for one in (store.folder / "models").iterdir() if one.name.startswith(".")]
+    assert not [one for one in (store.folder / "models").rglob("*") if one.name.startswith(".")]
 
 
 @pytest.mark.parametrize(
@@ -177,13 +177,14 @@ def test_damage_is_found(store: ModelStore) -> None:
     blob.write_bytes(raw[:-1])
     store.put(chain(3), state_of(3, 1), name="again")  # a blob of another length is written again
     assert store.damage(name) == store.damage("b") == ""
-    file = store.folder / "models" / "a.json"
+    file = store._file("a")
     text = file.read_text()
     for changed_text in (text.replace("l1", "l2", 1), text[:-20], "{}", "[]", "\0"):
         file.write_text(changed_text)
         assert "is not what was written" in store.damage(name)
     file.write_text(text)
-    file.rename(file.with_name("c.json"))
+    store._file("c").parent.mkdir(exist_ok=True)
+    file.rename(store._file("c"))
     assert "it was written for the model 'a', and has been renamed" in store.damage("c")
     with pytest.raises(ModelError, match="nothing is pruned, since nobody knows which tensors"):
         store.prune()
@@ -194,7 +195,7 @@ def test_a_sealed_model_that_is_none_is_refused(store: ModelStore) -> None:
     from wilkins.tasks.checkpoint.storage.versions import seal_of
 
     store.put(chain(2), state_of(2, 1), name="a")
-    file = store.folder / "models" / "a.json"
+    file = store._file("a")
     values = json.loads(file.read_text())
     del values["sha256"]
     for key, value in (
@@ -216,7 +217,7 @@ def test_prune_keeps_what_models_have_and_removes_the_rest(store: ModelStore) ->
     store.put(chain(4), base | {"l3.weight": np.ones(7)}, name="b", parent="a")
     store._blobs.path("ab" * 32).parent.mkdir(exist_ok=True)
     (store._blobs.path("ab" * 32).parent / f".{'ab' * 32}.0123abcd.part").write_bytes(b"half")
-    (store.folder / "models" / ".c.json.0123abcd.part").write_bytes(b"half")
+    (store._file("a").parent / ".c.json.0123abcd.part").write_bytes(b"half")
     assert (pruned := store.prune()).blobs == 0 and pruned.parts == 2
     store.remove(["a"])
     assert store.damage("b") == ""
