@@ -26,11 +26,13 @@ from wilkins.tasks.models import Graph, Layer, ModelStore, index
 layers = [Layer("x", "input")]
 for place in range(1, int(sys.argv[2])):
     layers.append(Layer(f"x{place}", "linear", {"width": 0}, (layers[-1].name,)))
-imported = time.perf_counter()
+imported, used = time.perf_counter(), time.process_time()
 ModelStore(sys.argv[1]).query(Graph(tuple(layers), "fx"))
-print(imported - began, time.perf_counter() - imported)
+print(imported - began, used, time.perf_counter() - imported, time.process_time() - used)
 """
-"""A new process that asks once: seconds to import, and of the query."""
+"""A new process that asks once: seconds to import, and of the query, each by the clock and of the processor."""
+Times = list[tuple[float, float]]
+"""Seconds by the clock, and of the processor: the latter hardly depend on what else the machine does."""
 
 
 def architecture(widths: Sequence[int]) -> Graph:
@@ -75,40 +77,45 @@ def forget(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def asked(store: ModelStore, asks: Sequence[Graph], *, cold: bool) -> list[float]:
-    """Seconds of each query, which opens the index; with `cold`, its file is not in memory."""
+def asked(store: ModelStore, asks: Sequence[Graph], *, cold: bool) -> Times:
+    """Times of queries, each of which opens the index; with `cold`, its file is not in memory."""
     found = []
     for graph in asks:
         if cold:
             forget(file_in(store.folder))
-        began = time.perf_counter()
-        store.query(graph, 5)
-        found.append(time.perf_counter() - began)
+        found.append(timed(store, graph))
     return found
 
 
-def after_puts(store: ModelStore, asks: Sequence[Graph]) -> list[float]:
-    """Seconds of queries, each after another model was put."""
+def timed(store: ModelStore, graph: Graph) -> tuple[float, float]:
+    """Ask once."""
+    began, used = time.perf_counter(), time.process_time()
+    store.query(graph, 5)
+    return time.perf_counter() - began, time.process_time() - used
+
+
+def after_puts(store: ModelStore, asks: Sequence[Graph]) -> Times:
+    """Times of queries, each after another model was put."""
     found = []
     for number, graph in enumerate(asks):
         with unsynced():
             store.put(graph, {}, name=f"new-{number}")
-        began = time.perf_counter()
-        store.query(graph, 5)
-        found.append(time.perf_counter() - began)
+        found.append(timed(store, graph))
     return found
 
 
-def line(what: str, seconds: Sequence[float]) -> str:
-    """Median, 99th percentile and the longest, in milliseconds."""
-    times = np.array(seconds) * 1e3
-    return f"{what:<44} {np.median(times):>8.2f} {np.quantile(times, 0.99):>8.2f} {times.max():>8.2f}"
+def line(what: str, seconds: Sequence[tuple[float, float]]) -> str:
+    """Median, 99th percentile and the longest by the clock, and two of the processor, in milliseconds."""
+    clock, processor = np.array(seconds).T * 1e3
+    numbers = [np.median(clock), np.quantile(clock, 0.99), clock.max()]
+    numbers += [np.median(processor), np.quantile(processor, 0.99)]
+    return f"{what:<40}" + "".join(f"{number:>10.2f}" for number in numbers)
 
 
 def queries(models: int, layers: int, asks: int) -> None:
     """Print the times of queries."""
     print(f"{models:,} models of {layers} layers, {asks} queries of 5 models; load average {os.getloadavg()[0]:.1f}")
-    print(f"{'ms':<44} {'median':>8} {'p99':>8} {'longest':>8}")
+    print(f"{'ms':<40}" + "".join(f"{title:>10}" for title in ("median", "p99", "longest", "CPU med.", "CPU p99")))
     for what, widths in (("relatives", mutated), ("all alike", alike)):
         with tempfile.TemporaryDirectory() as scratch:
             store = filled(Path(scratch) / "store", models, layers, widths)
@@ -125,8 +132,9 @@ def queries(models: int, layers: int, asks: int) -> None:
             store.query(graphs[0], 5)
             words = [sys.executable, "-c", ASK, str(store.folder), str(layers)]
             runs = [subprocess.run(words, capture_output=True, text=True, check=True).stdout.split() for _ in range(20)]
-            print(line(f"{what}: query of a new process", [float(query) for _, query in runs]))
-            print(line(f"{what}: its imports", [float(imports) for imports, _ in runs]))
+            times = [[float(word) for word in run] for run in runs]
+            print(line(f"{what}: query of a new process", [(run[2], run[3]) for run in times]))
+            print(line(f"{what}: its imports", [(run[0], run[1]) for run in times]))
             size = file_in(store.folder).stat().st_size
             print(f"{what}: the index takes {size / 2**20:.1f} MiB and {made:.1f} s to make\n", flush=True)
 
