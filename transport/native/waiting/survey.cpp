@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "queue/parts.hpp"
 #include "queue/closed.hpp"
@@ -28,8 +29,9 @@ Survey::Survey(const Board& board) : board_(board), opened_(static_cast<size_t>(
     for (RankRecord& rank : ranks_of(board))
         queue::each_hold(board, rank,
                          [&](int32_t held, uint32_t process) { holds_.push_back({held, board.index(rank), process}); });
-    std::stable_sort(holds_.begin(), holds_.end(),
-                     [](const Hold& one, const Hold& other) { return one.slot < other.slot; });
+    std::sort(holds_.begin(), holds_.end(), [](const Hold& one, const Hold& other) {
+        return std::tie(one.slot, one.rank, one.process) < std::tie(other.slot, other.rank, other.process);
+    });
 }
 
 bool Survey::is_over(uint32_t process) {
