@@ -1,0 +1,42 @@
+"""Starts the ranks of a program that trains with `wilkins.tasks.elastic`: python -m wilkins.tasks.elastic -n 4 train.py"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from wilkins.tasks.elastic.parent import Parent
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a program on some ranks; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m wilkins.tasks.elastic", description=__doc__)
+    parser.add_argument("-n", type=int, required=True, metavar="RANKS", help="how many ranks to start")
+    parser.add_argument(
+        "--restarts", type=int, default=0, help="how often, in all, a rank that has died is started again (default 0)"
+    )
+    parser.add_argument("program", help="a Python script, or any command")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    given = parser.parse_args(arguments)
+    words = [given.program, *given.arguments]
+    if given.program.endswith(".py"):
+        words.insert(0, sys.executable)
+
+    def start(rank: int, variables: Mapping[str, str]) -> int:
+        child = subprocess.Popen(words, env={**os.environ, **variables})
+        child.returncode = 0  # reaped by the parent, not by the object
+        return child.pid
+
+    def say(sentence: str) -> None:
+        print(f"wilkins.tasks.elastic: {sentence}", file=sys.stderr, flush=True)
+
+    parent = Parent(start, given.n, restarts=given.restarts, say=say)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: parent.stop())
+    return parent.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

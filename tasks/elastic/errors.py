@@ -1,0 +1,13 @@
+"""What ends an elastic training, or one of its groups."""
+
+from __future__ import annotations
+
+from wilkins.tasks.errors import TaskError
+
+
+class ElasticError(TaskError):
+    """This rank cannot take part in the training any more."""
+
+
+class GroupLost(Exception):  # noqa: N818 - an event that every survivor handles, no error of anybody's
+    """A rank of the group has died or left, so the present step cannot be finished in this group."""

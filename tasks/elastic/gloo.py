@@ -1,0 +1,150 @@
+"""The process group of one generation, by gloo.
+
+Three things were found by trying, with torch 2.13. A pending operation fails at once when the peer that it waits for
+closes its connection, so whoever leaves a lost group closes its own, and one death reaches all. While a group connects
+this is not so: who waits for the connection of a rank that has died waits for 30 s, whatever the timeout. So another
+thread connects, and is given up as soon as the parent says that the group is lost. And `abort` does not end a pending
+operation.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from wilkins.tasks.elastic.errors import ElasticError, GroupLost
+from wilkins.tasks.elastic.link import Link
+from wilkins.tasks.elastic.membership import Formed
+from wilkins.tasks.elastic.parent import PATIENCE
+
+_CHUNK = 1 << 28
+"""Bytes of a state that go in one message."""
+_CONNECT = timedelta(seconds=10)
+_STATE = 1
+"""The tag of messages with a state."""
+
+
+class _Store(dist.Store):  # type: ignore[misc]
+    """The parent's store, as torch wants one: of it, gloo sets keys and waits for those of others."""
+
+    def __init__(self, link: Link, generation: int) -> None:
+        super().__init__()
+        self._link = link
+        self._generation = generation
+
+    def set(self, key: str, value: bytes | str) -> None:
+        self._link.set(self._generation, key, value if isinstance(value, bytes) else value.encode())
+
+    def get(self, key: str) -> bytes:
+        try:
+            return self._link.get(self._generation, key)
+        except GroupLost:
+            raise RuntimeError("the group is lost") from None
+
+    def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:  # noqa: ARG002 - the parent ends it
+        for key in keys:
+            self.get(key)
+
+
+class GlooGroup:
+    """The members of a generation, connected."""
+
+    def __init__(self, link: Link | None, formed: Formed, rank: int = 0, patience: float = PATIENCE) -> None:
+        """Connects; a collective call. `link`: None for a rank without a parent, which is alone.
+
+        Raises:
+            GroupLost: a member has died meanwhile.
+        """
+        self.formed = formed
+        self._link = link
+        self._patience = timedelta(seconds=patience)
+        self._place = formed.members.index(rank)
+        self._group: Any = None
+        if link is not None and len(formed.members) > 1:
+            self._group = self._connected(link)
+
+    def _connected(self, link: Link) -> Any:
+        made: list[Any] = []
+        done = threading.Event()
+
+        def connect() -> None:
+            try:
+                options = dist.ProcessGroupGloo._Options()
+                options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+                options._timeout, options._threads = _CONNECT, 2
+                store = _Store(link, self.formed.generation)
+                made.append(dist.ProcessGroupGloo(store, self._place, len(self.formed.members), options))
+                made[0]._set_default_timeout(self._patience)
+            except (RuntimeError, ElasticError):
+                made.clear()
+            done.set()
+            link.wake()
+
+        threading.Thread(target=connect, daemon=True, name="elastic-connect").start()
+        link.wait_until(done, self.formed.generation)
+        if not made:
+            raise GroupLost
+        return made.pop()
+
+    def add_up(self, tensor: Tensor) -> None:
+        """Make a tensor the sum of all members' tensors.
+
+        Raises:
+            GroupLost: a member has died or left.
+        """
+        if self._link is not None and self._link.is_broken(self.formed.generation):
+            raise GroupLost
+        if self._group is not None:
+            try:
+                self._group.allreduce([tensor]).wait()
+            except RuntimeError:
+                raise GroupLost from None
+
+    def any_of(self, mine: bool) -> bool:
+        """Whether any member says so."""
+        votes = torch.tensor([float(mine)])
+        self.add_up(votes)
+        return bool(votes)
+
+    def send_state(self, state: Tensor, ranks: tuple[int, ...]) -> None:
+        """Send bytes to some members, behind the program; whoever dies meanwhile is not waited for."""
+        group = self._group
+        places = [self.formed.members.index(rank) for rank in ranks]
+
+        def send() -> None:
+            try:
+                for place in places:
+                    group.send([torch.tensor([len(state)])], place, _STATE).wait()
+                    for part in state.split(_CHUNK):
+                        group.send([part], place, _STATE).wait()
+            except RuntimeError:
+                return  # the group is lost, as all will see
+
+        if group is not None and ranks:
+            threading.Thread(target=send, daemon=True, name="elastic-state").start()
+
+    def receive_state(self) -> Tensor:
+        """The bytes that the source sends to this member.
+
+        Raises:
+            GroupLost: the source has died, or left.
+        """
+        source = self.formed.members.index(self.formed.source)
+        size = torch.zeros(1, dtype=torch.int64)
+        try:
+            self._group.recv([size], source, _STATE).wait()
+            state = torch.empty(int(size), dtype=torch.uint8)
+            for part in state.split(_CHUNK):
+                self._group.recv([part], source, _STATE).wait()
+        except RuntimeError:
+            raise GroupLost from None
+        return state
+
+    def close(self) -> None:
+        """Close this rank's connections, so that members that wait for it see that it has left."""
+        self._group = None

@@ -1,0 +1,316 @@
+"""The parent of the ranks: starts them, tells them who trains together, and holds the store by which groups connect.
+
+No rank is special: whichever dies, membership and store are still there. A rank's death is the end of its connection,
+which the kernel closes, or of its process, whichever is seen first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from wilkins.tasks.elastic.membership import Break, End, Expel, Form, Instruction, Membership, Wanted, report_of
+from wilkins.tasks.elastic.wire import ADDRESS, RANK, Lines, Message, listen, packed
+from wilkins.values import asdict
+
+Start = Callable[[int, Mapping[str, str]], int]
+"""Starts a rank with these variables in its environment; returns its process, which is a child of this one."""
+
+PATIENCE = 120.0
+"""Seconds in which a rank leaves a group that is broken. It may be in the middle of a batch."""
+GRACE = 3.0
+"""Seconds between the polite request to end and the end."""
+_LOOK = 0.1
+"""Seconds between two looks at processes that have never connected."""
+
+
+class Pages:
+    """The store of one group: keys that its members set, and who waits for which."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+        self._waiting: list[tuple[str, int, int]] = []
+
+    def set(self, key: str, value: str) -> list[tuple[int, int]]:
+        """Set a key; the ranks that have waited for it, with the numbers of their questions."""
+        self._values[key] = value
+        answered = [(rank, number) for wanted, rank, number in self._waiting if wanted == key]
+        self._waiting = [one for one in self._waiting if one[0] != key]
+        return answered
+
+    def get(self, key: str, rank: int, number: int) -> str | None:
+        """The value of a key; None: the rank waits for it."""
+        if key not in self._values:
+            self._waiting.append((key, rank, number))
+        return self._values.get(key)
+
+    def close(self) -> list[tuple[int, int]]:
+        """Nobody sets a key any more; those that have waited."""
+        waiting, self._waiting = self._waiting, []
+        return [(rank, number) for _, rank, number in waiting]
+
+
+class _Rank:
+    """A rank's process and connection."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.socket: socket.socket | None = None
+        self.code: int | None = None
+
+
+class Parent:
+    """Runs the ranks of one training, from their start to their end.
+
+    Args:
+        start: starts a rank.
+        size: how many ranks there are.
+        restarts: how often, in all, a rank that has died is started again, to join the others.
+        patience: seconds in which a rank leaves a group that is broken; then it is killed.
+        say: is told what becomes of the ranks, a sentence each.
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        size: int,
+        *,
+        restarts: int = 0,
+        patience: float = PATIENCE,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._start = start
+        self._size = size
+        self._restarts = restarts
+        self._patience = patience
+        self._say = say
+        self._membership = Membership(range(size))
+        self._ranks: dict[int, _Rank] = {}
+        self._strangers: dict[socket.socket, Lines] = {}
+        self._lines: dict[socket.socket, tuple[int, Lines]] = {}
+        self._pages: dict[int, Pages] = {}
+        self._overdue: tuple[float, int] | None = None
+        self._selector = selectors.DefaultSelector()
+        self._folder = ""
+        self._ended_well = False
+        self._failed = 0
+        self._stopping = False
+        self.deaths = 0
+        """Ranks that have died before the end of the training."""
+
+    def run(self) -> int:
+        """Run the training; returns the exit code: 0 if a rank has ended well, and none has failed after the last step."""
+        self._folder = tempfile.mkdtemp(prefix="wilkins-elastic-")
+        door = listen(str(Path(self._folder, "door")))
+        door.setblocking(False)
+        self._selector.register(door, selectors.EVENT_READ)
+        try:
+            for rank in range(self._size):
+                self._begin(rank)
+            while self._living():
+                self._turn(door)
+        finally:
+            self._kill(self._living())
+            self._selector.close()
+            for one in (door, *self._strangers, *self._lines):
+                one.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return self._failed
+
+    def stop(self) -> None:
+        """Ask all ranks to end, and start none again; `run` returns when they have."""
+        self._stopping = True
+        self._overdue = (time.monotonic() + GRACE, -1)
+        for one in self._living():
+            _send(one.pid, signal.SIGTERM)
+
+    def _living(self) -> list[_Rank]:
+        return [one for one in self._ranks.values() if one.code is None]
+
+    def _begin(self, rank: int) -> None:
+        self._follow(self._membership.started(rank))
+        self._ranks[rank] = _Rank(self._start(rank, {ADDRESS: str(Path(self._folder, "door")), RANK: str(rank)}))
+
+    def _turn(self, door: socket.socket) -> None:
+        """Wait for what comes next, and see to it."""
+        for key, _ in self._selector.select(_LOOK):
+            line = key.fileobj
+            assert isinstance(line, socket.socket)
+            if line is door:
+                self._welcome(door)
+            else:
+                self._hear(line)
+        self._reap()
+        if self._overdue and time.monotonic() > self._overdue[0]:
+            generation, self._overdue = self._overdue[1], None
+            if self._stopping:
+                self._kill(self._living())
+            else:
+                self._follow(self._membership.overdue(generation))
+
+    def _welcome(self, door: socket.socket) -> None:
+        line, _ = door.accept()
+        line.setblocking(False)
+        self._strangers[line] = Lines()
+        self._selector.register(line, selectors.EVENT_READ)
+
+    def _hear(self, line: socket.socket) -> None:
+        """Take what has come over a connection; its end is the end of its rank."""
+        if line not in self._strangers and line not in self._lines:
+            return  # closed a moment ago
+        try:
+            more = line.recv(1 << 16)
+            known = self._lines.get(line)
+            messages = (known[1] if known else self._strangers[line]).add(more) if more else None
+            for message in messages or ():
+                self._take(line, message)
+        except BlockingIOError:
+            return
+        except (OSError, ValueError, KeyError, TypeError):
+            messages = None
+        if messages is None:
+            self._hang_up(line)
+
+    def _hang_up(self, line: socket.socket) -> None:
+        self._selector.unregister(line)
+        line.close()
+        self._strangers.pop(line, None)
+        rank, _ = self._lines.pop(line, (None, None))
+        if rank is not None:
+            self._ranks[rank].socket = None
+            self._follow(self._membership.gone(rank))
+
+    def _take(self, line: socket.socket, message: Message) -> None:
+        if line in self._strangers:
+            rank = int(message["rank"])
+            one = self._ranks[rank]
+            if one.socket is not None:  # of a process that has died a moment ago
+                self._hang_up(one.socket)
+            self._lines[line] = (rank, self._strangers.pop(line))
+            one.socket = line
+            return
+        rank = self._lines[line][0]
+        if "ready" in message:
+            self._follow(self._membership.ready(rank, report_of(message["ready"])))
+        elif "set" in message:
+            self._set(int(message["generation"]), str(message["set"]), str(message["value"]))
+        elif "get" in message:
+            self._get(int(message["generation"]), str(message["get"]), rank, int(message["number"]))
+
+    def _set(self, generation: int, key: str, value: str) -> None:
+        if generation in self._pages:
+            for rank, number in self._pages[generation].set(key, value):
+                self._tell(rank, {"got": number, "value": value})
+
+    def _get(self, generation: int, key: str, rank: int, number: int) -> None:
+        if generation not in self._pages:
+            self._tell(rank, {"got": number, "value": None})
+            return
+        value = self._pages[generation].get(key, rank, number)
+        if value is not None:
+            self._tell(rank, {"got": number, "value": value})
+
+    def _follow(self, instructions: Iterable[Instruction]) -> None:
+        """Do what the membership says."""
+        for one in instructions:
+            if isinstance(one, Form):
+                self._pages = {one.group.generation: Pages()}
+                self._overdue = None
+                self._say(f"group {one.group.generation}: ranks {_shown(one.group.members)} at step {one.group.step}")
+                self._tell_all(one.group.members, {"form": asdict(one.group)})
+            elif isinstance(one, Break):
+                self._overdue = (time.monotonic() + self._patience, one.generation)
+                self._tell_all(one.ranks, {"break": one.generation})
+                for rank, number in self._pages.pop(one.generation, Pages()).close():
+                    self._tell(rank, {"got": number, "value": None})
+            elif isinstance(one, Wanted):
+                self._tell_all(one.ranks, {"wanted": one.generation})
+            elif isinstance(one, End):
+                self._tell_all(one.ranks, {"end": True})
+            elif isinstance(one, Expel):
+                self._say(f"ranks {_shown(one.ranks)} have not answered for {self._patience:g} s, and are killed")
+                self._kill([self._ranks[rank] for rank in one.ranks])
+
+    def _tell_all(self, ranks: Iterable[int], message: Message) -> None:
+        for rank in ranks:
+            self._tell(rank, message)
+
+    def _tell(self, rank: int, message: Message) -> None:
+        line = self._ranks[rank].socket
+        if line is not None:
+            with contextlib.suppress(OSError):  # its end will be heard
+                line.sendall(packed(message))
+
+    def _reap(self) -> None:
+        """See which processes have ended."""
+        for rank, one in list(self._ranks.items()):
+            if one.code is not None:
+                continue
+            pid, status = os.waitpid(one.pid, os.WNOHANG)
+            if not pid:
+                continue
+            one.code = os.waitstatus_to_exitcode(status)
+            if one.socket is not None:
+                self._hear_out(one.socket)
+            if one.socket is not None:
+                self._hang_up(one.socket)
+            else:
+                self._follow(self._membership.gone(rank))
+            self._judge(rank, one.code)
+
+    def _hear_out(self, line: socket.socket) -> None:
+        """Take what a rank has said before it ended."""
+        while line in self._lines:
+            try:
+                if not line.recv(1, socket.MSG_PEEK):
+                    return
+            except OSError:
+                return
+            self._hear(line)
+
+    def _judge(self, rank: int, code: int) -> None:
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        if code == 0:
+            self._ended_well = True
+            return
+        if self._membership.ended:
+            self._failed = self._failed or _exit_code(code)
+            self._say(f"rank {rank} {how} after all steps were made")
+            return
+        self.deaths += 1
+        if self._restarts > 0 and not self._stopping:
+            self._restarts -= 1
+            self._say(f"rank {rank} {how}; it is started again, and joins the others")
+            self._begin(rank)
+            return
+        left = len(self._living())
+        self._say(f"rank {rank} {how}; " + (f"{left} go on without it" if left else "none is left"))
+        if not left and not self._ended_well:
+            self._failed = _exit_code(code)
+
+    def _kill(self, ranks: Iterable[_Rank]) -> None:
+        for one in ranks:
+            if one.code is None:
+                _send(one.pid, signal.SIGKILL)
+
+
+def _exit_code(code: int) -> int:
+    """As a shell gives it: that of a process killed by a signal is 128 and the signal."""
+    return code if code >= 0 else 128 - code
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _shown(ranks: Iterable[int]) -> str:
+    return ", ".join(map(str, ranks))
