@@ -106,6 +106,11 @@ class Parent:
         self.deaths = 0
         """Ranks that have died before the end of the training."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether all steps have been made."""
+        return self._membership.ended
+
     def run(self) -> int:
         """Run the training; returns the exit code: 0 if a rank has ended well, and none has failed after the last step."""
         self._folder = tempfile.mkdtemp(prefix="wilkins-elastic-")

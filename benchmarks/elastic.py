@@ -1,0 +1,308 @@
+"""Kills ranks of an elastic training at random moments, and says what became of each run and what the deaths cost.
+
+    python -m benchmarks.elastic --kills 200 -o elastic.json
+
+A run has four ranks, of which one to three are killed (SIGKILL): at a random moment of the training, or within 50 ms
+after the death before, so while the others form their next group, or a rank that was started again joins. Ranks are
+forked from this process, which has torch in it already: starting one takes no time, so that joins are many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import resource
+import signal
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from wilkins.tasks.elastic.parent import Parent
+
+RANKS = 4
+STEPS = 120
+BATCH = 96
+FEATURES, CLASSES = 32, 8
+LIMIT = 60
+"""Seconds after which a run that has not ended is killed, and counts as one that hangs."""
+CLOSE = 0.05
+"""Seconds after a death in which another one may come: while the next group is formed."""
+
+How = Literal["again", "lossy", "joining"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What became of a run."""
+
+    how: How
+    seed: int
+    kills: int
+    ended: bool
+    """Whether all ranks that live have come to the last step."""
+    equal: bool
+    """Whether all of them have the same parameters and buffers."""
+    accuracy: float
+    seconds: float
+    step_ms: float
+    """Median time of a step."""
+    lost: tuple[float, ...]
+    """Seconds from the last step before a change of the group to the first one after, of the slowest rank."""
+    groups: int
+    survivors: int
+    discarded: int
+    """Samples whose gradients were discarded."""
+    trouble: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether it ended with equal parameters."""
+        return self.ended and self.equal
+
+
+def data(seed: int, samples: int) -> tuple[Any, Any]:
+    """Samples of eight classes, which overlap a little."""
+    import torch
+
+    course = torch.Generator().manual_seed(seed)
+    centres = torch.randn(CLASSES, FEATURES, generator=torch.Generator().manual_seed(7))
+    y = torch.randint(CLASSES, (samples,), generator=course)
+    return centres[y] + 2.0 * torch.randn(samples, FEATURES, generator=course), y
+
+
+def train(how: How, seed: int, steps: int, results: Path) -> None:
+    """What a rank does."""
+    import torch
+
+    from wilkins.tasks.elastic import Elastic
+
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(FEATURES, 64),
+        torch.nn.BatchNorm1d(64),
+        torch.nn.ReLU(),
+        torch.nn.Dropout(0.1),
+        torch.nn.Linear(64, CLASSES),
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, steps)
+    elastic = Elastic(model, optimizer, schedule=schedule, lossy=how == "lossy", seed=seed)
+    times = []
+    for step in elastic.steps(steps):
+        began = time.monotonic()
+        x, y = data(1000 * seed + step.number, BATCH)
+        mine = step.share(BATCH)
+        torch.nn.functional.cross_entropy(model(x[mine]), y[mine]).backward()
+        if elastic.commit(len(x[mine])):
+            times.append(time.monotonic() - began)
+    if not elastic.finished:
+        return
+    state = hashlib.sha256(b"".join(one.numpy().tobytes() for one in model.state_dict().values())).hexdigest()
+    x, y = data(-1, 2000)
+    model.eval()
+    with torch.no_grad():
+        accuracy = float((model(x).argmax(1) == y).float().mean())
+    said = {
+        "rank": elastic.rank,
+        "step": elastic.step,
+        "state": state,
+        "accuracy": accuracy,
+        "times": times,
+        "recoveries": [asdict_of(one) for one in elastic.recoveries],
+    }
+    with results.open("a") as file:
+        file.write(json.dumps(said) + "\n")
+
+
+def asdict_of(recovery: Any) -> dict[str, Any]:
+    """A change of the group, as plain data."""
+    return {name: getattr(recovery, name) for name in ("generation", "seconds", "discarded")}
+
+
+class Killer:
+    """Kills some ranks of a parent, by a timer of this process."""
+
+    def __init__(self, kills: int, chance: random.Random, span: float) -> None:
+        self._left = kills
+        self._chance = chance
+        self._span = span
+        self._pids: dict[int, int] = {}
+        self.killed = 0
+        self.parent: Parent | None = None
+        """Whose ranks these are."""
+
+    def started(self, rank: int, pid: int) -> None:
+        """A rank runs."""
+        self._pids[rank] = pid
+
+    def arm(self, *_: object) -> None:
+        """Set the time of the next death."""
+        if self._left:
+            close = self.killed and self._chance.random() < 0.5
+            delay = self._chance.uniform(0, CLOSE if close else self._span)
+            signal.signal(signal.SIGALRM, self._strike)
+            signal.setitimer(signal.ITIMER_REAL, max(delay, 1e-4))
+
+    def _strike(self, *_: object) -> None:
+        victim = self._chance.choice(sorted(self._pids))
+        if self.parent is None or self.parent.ended:
+            return
+        self._left -= 1
+        self.killed += 1
+        os.kill(self._pids.pop(victim), signal.SIGKILL)
+        self.arm()
+
+
+def trial(how: How, kills: int, seed: int, *, ranks: int = RANKS, steps: int = STEPS, span: float = 1.0) -> Run:
+    """One run. `how`: whether survivors compute the step again, keep gradients (`lossy`), or the dead are started
+    again (`joining`). `span`: seconds from the first group, or a death, in which the next death comes."""
+    chance = random.Random(f"{how} {seed}")
+    killer = Killer(kills, chance, span)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="elastic-") as folder:
+        results = Path(folder, "results")
+
+        def start(rank: int, variables: Mapping[str, str]) -> int:
+            pid = _forked(lambda: train(how, seed, steps, results), variables)
+            killer.started(rank, pid)
+            return pid
+
+        def say(sentence: str) -> None:
+            if sentence.startswith("group 1:"):
+                killer.arm()
+
+        parent = Parent(start, ranks, restarts=kills if how == "joining" else 0, say=say)
+        killer.parent = parent
+        code, trouble = _within(LIMIT, parent)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        seconds = time.monotonic() - began
+        said = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    ended = code == 0 and bool(said) and all(one["step"] == steps for one in said)
+    enough = len(said) >= ranks - killer.killed
+    changes: dict[int, float] = {}
+    for one in said:
+        for change in one["recoveries"]:
+            changes[change["generation"]] = max(changes.get(change["generation"], 0.0), change["seconds"])
+    return Run(
+        how=how,
+        seed=seed,
+        kills=killer.killed,
+        ended=ended and enough,
+        equal=len({one["state"] for one in said}) == 1,
+        accuracy=statistics.mean(one["accuracy"] for one in said) if said else 0.0,
+        seconds=seconds,
+        step_ms=statistics.median([t for one in said for t in one["times"]] or [0.0]) * 1e3,
+        lost=tuple(changes.values()),
+        groups=1 + len(changes),
+        survivors=len(said),
+        discarded=sum(change["discarded"] for one in said for change in one["recoveries"]),
+        trouble=trouble,
+    )
+
+
+def _forked(work: Callable[[], None], variables: Mapping[str, str]) -> int:
+    """A child that does some work, and ends."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the timer is the parent's own: a child has none
+        os.environ.update(variables)
+        work()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _within(seconds: float, parent: Parent) -> tuple[int, str]:
+    """A parent's exit code, and what is wrong if it takes longer."""
+    until = time.monotonic() + seconds
+    turn = parent._turn
+
+    def watched(door: Any) -> None:
+        turn(door)
+        if time.monotonic() > until:
+            raise TimeoutError
+
+    parent._turn = watched  # type: ignore[method-assign]
+    try:
+        return parent.run(), ""
+    except TimeoutError:
+        return 124, f"it did not end within {seconds:g} s"
+
+
+def prepare() -> None:
+    """Load what ranks need before they are forked; gloo says of every lost connection that it is an error."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+    import torch
+    import torch.distributed  # noqa: F401
+
+    torch.set_num_threads(1)
+    import wilkins.tasks.elastic.training  # noqa: F401
+
+    number = torch.nn.Parameter(torch.zeros(1))
+    number.grad = torch.zeros(1)
+    torch.optim.Adam([number]).step()  # its first step imports much
+
+
+def table(runs: Sequence[Run], spread: tuple[float, float]) -> str:
+    """What became of runs, a line for each way; `spread`: lowest and highest accuracy of undisturbed runs."""
+    rows = [
+        "| after a death | runs | deaths | ended, equal parameters | accuracy | lost a change: median, most | worst, "
+        "without its step |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for how in dict.fromkeys(run.how for run in runs):
+        of = [run for run in runs if run.how == how]
+        lost = [seconds for run in of for seconds in run.lost] or [0.0]
+        excess = [seconds - 3 * run.step_ms / 1e3 for run in of for seconds in run.lost] or [0.0]
+        low, high = min(run.accuracy for run in of), max(run.accuracy for run in of)
+        rows.append(
+            f"| {how} | {len(of)} | {sum(run.kills for run in of)} | {sum(run.good for run in of)} | {low:.3f} to "
+            f"{high:.3f} | {statistics.median(lost):.2f} s, {max(lost):.2f} s | {max(excess):.2f} s |"
+        )
+    return "\n".join([*rows, f"\naccuracy of undisturbed runs: {spread[0]:.3f} to {spread[1]:.3f}"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs until so many ranks have been killed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.elastic", description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--undisturbed", type=int, default=8, help="runs without any death")
+    parser.add_argument("-o", "--output", type=Path, help="where the runs go, as JSON")
+    given = parser.parse_args(arguments)
+    prepare()
+    free = [trial("again", 0, seed) for seed in range(given.undisturbed)]
+    spread = (min(run.accuracy for run in free), max(run.accuracy for run in free))
+    runs: list[Run] = []
+    ways: tuple[How, ...] = ("again", "lossy", "joining")
+    while sum(run.kills for run in runs) < given.kills:
+        number = len(runs)
+        runs.append(trial(ways[number % 3], 1 + (number // 3) % 3, number % given.undisturbed))
+        if not runs[-1].good:
+            print(f"run {number}: {runs[-1]}", flush=True)
+    print(table(runs, spread))
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{sum(run.seconds for run in runs):.0f} s, {children.ru_utime + children.ru_stime:.0f} s of CPU")
+    if given.output:
+        given.output.write_text(json.dumps([asdict(run) for run in (*free, *runs)], indent=1))
+    return 0 if all(run.good for run in runs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
