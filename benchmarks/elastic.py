@@ -250,7 +250,7 @@ def prepare() -> None:
     """Load what ranks need before they are forked; gloo says of every lost connection that it is an error."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     import torch
-    import torch.distributed  # noqa: F401
+    import torch.distributed
 
     torch.set_num_threads(1)
     import wilkins.tasks.elastic.training  # noqa: F401

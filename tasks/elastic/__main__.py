@@ -1,4 +1,4 @@
-"""Starts the ranks of a program that trains with `wilkins.tasks.elastic`: python -m wilkins.tasks.elastic -n 4 train.py"""
+"""Starts the ranks of a program that trains with `wilkins.tasks.elastic`, and stays with them."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.program.endswith(".py"):
         words.insert(0, sys.executable)
 
-    def start(rank: int, variables: Mapping[str, str]) -> int:
+    def start(_: int, variables: Mapping[str, str]) -> int:
         child = subprocess.Popen(words, env={**os.environ, **variables})
         child.returncode = 0  # reaped by the parent, not by the object
         return child.pid

@@ -9,5 +9,5 @@ class ElasticError(TaskError):
     """This rank cannot take part in the training any more."""
 
 
-class GroupLost(Exception):  # noqa: N818 - an event that every survivor handles, no error of anybody's
+class GroupLost(Exception):
     """A rank of the group has died or left, so the present step cannot be finished in this group."""

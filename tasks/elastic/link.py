@@ -1,4 +1,4 @@
-"""A rank's connection to its parent: reports where the rank is, and hears of the next group, or that its own is lost."""
+"""A rank's connection to its parent: it reports where it is, and hears of its next group or that its own is lost."""
 
 from __future__ import annotations
 

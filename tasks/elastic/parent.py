@@ -112,7 +112,7 @@ class Parent:
         return self._membership.ended
 
     def run(self) -> int:
-        """Run the training; returns the exit code: 0 if a rank has ended well, and none has failed after the last step."""
+        """Run the training; the exit code: 0 if a rank has ended well and none has failed after the last step."""
         self._folder = tempfile.mkdtemp(prefix="wilkins-elastic-")
         door = listen(str(Path(self._folder, "door")))
         door.setblocking(False)

@@ -62,7 +62,7 @@ class Elastic:
             loss(model(x[mine]), y[mine]).backward()
             elastic.commit(len(x[mine]))                    # averages gradients, steps the optimizer
 
-    Each rank has the model. `commit` adds up gradients, weighted by samples, and only when all ranks hold the sum any of
+    Each rank has the model. `commit` adds up gradients, weighted by samples; only when all ranks hold the sum, any of
     them steps its optimizer. When a rank dies, the others discard the step that is under way, begin where the one is
     that has come farthest, share its samples anew, and go on. A rank that is started again takes the state of a living
     one while the others make a step, and takes part from the next on. Started by nobody's parent, it trains alone.
@@ -159,7 +159,9 @@ class Elastic:
                 self._committed = False
                 yield self._begun()
                 if not self._committed:
-                    raise ElasticError(f"rank {self.rank}, step {self.step}: `commit` was not called; call it once a step")
+                    raise ElasticError(
+                        f"rank {self.rank}, step {self.step}: call `commit` once a step; it was not called"
+                    )
             else:
                 self._round(0)
 

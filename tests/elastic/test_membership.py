@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+
 from wilkins.tasks.elastic.membership import Break, End, Expel, Form, Formed, Membership, Report, Wanted, agreed
 
 STEPS = 2
@@ -124,10 +125,10 @@ class World:
             for _, one in sorted(self.ranks.items())
         )
         sums = tuple(sorted((g - generation, s, who) for (g, s), who in self.sums.items()))
-        return of_parent, ranks, self.deaths, self.restarts, sums
+        return of_parent, ranks, self.deaths, self.restarts, sums, tuple(sorted(self.committed.items()))
 
     def acts(self) -> list[tuple[str, int]]:
-        found = [("act", rank) for rank, one in self.ranks.items() if self._can_act(rank, one)]
+        found = [("act", rank) for rank, one in self.ranks.items() if self._can_act(one)]
         alive = [rank for rank, one in self.ranks.items() if one.doing not in ("dead", "ended")]
         if self.deaths and len(alive) > 1:
             found += [("die", rank) for rank in alive]
@@ -135,7 +136,7 @@ class World:
             found += [("restart", rank) for rank, one in self.ranks.items() if one.doing == "dead"]
         return found
 
-    def _can_act(self, rank: int, one: Rank) -> bool:
+    def _can_act(self, one: Rank) -> bool:
         """An all-reduce waits for those that have not come to it yet; it fails when one of them never will."""
         if one.doing == "sums" and one.group is not None:
             if (one.group.generation, len(one.state or ())) in self.sums:
