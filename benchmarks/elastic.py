@@ -10,6 +10,7 @@ forked from this process, which has torch in it already: starting one takes no t
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import json
 import os
@@ -220,6 +221,7 @@ def _forked(work: Callable[[], None], variables: Mapping[str, str]) -> int:
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the timer is the parent's own: a child has none
         os.environ.update(variables)
+        faulthandler.register(signal.SIGUSR1)
         work()
         code = 0
     except BaseException:
@@ -230,20 +232,23 @@ def _forked(work: Callable[[], None], variables: Mapping[str, str]) -> int:
 
 
 def _within(seconds: float, parent: Parent) -> tuple[int, str]:
-    """A parent's exit code, and what is wrong if it takes longer."""
+    """A parent's exit code, and what is wrong if it takes longer: where it is; its ranks say theirs on stderr."""
     until = time.monotonic() + seconds
     turn = parent._turn
 
     def watched(door: Any) -> None:
         turn(door)
         if time.monotonic() > until:
+            for one in parent._living():
+                os.kill(one.pid, signal.SIGUSR1)  # each says where it is
+            time.sleep(1)
             raise TimeoutError
 
     parent._turn = watched  # type: ignore[method-assign]
     try:
         return parent.run(), ""
     except TimeoutError:
-        return 124, f"it did not end within {seconds:g} s"
+        return 124, f"it did not end within {seconds:g} s; {vars(parent._membership)}"
 
 
 def prepare() -> None:

@@ -1,10 +1,13 @@
 """The process group of one generation, by gloo.
 
-Three things were found by trying, with torch 2.13. A pending operation fails at once when the peer that it waits for
-closes its connection, so whoever leaves a lost group closes its own, and one death reaches all. While a group connects
-this is not so: who waits for the connection of a rank that has died waits for 30 s, whatever the timeout. So another
-thread connects, and is given up as soon as the parent says that the group is lost. And `abort` does not end a pending
-operation.
+Found by trying, with torch 2.13:
+
+- A pending operation fails at once when the peer that it waits for closes its connection. So whoever leaves a lost group
+  closes its own, and one death reaches all.
+- While a group connects this is not so: who waits for the connection of a rank that has died waits for 30 s, whatever the
+  timeout. So another thread connects, and is given up as soon as the parent says that the group is lost.
+- What such a thread has opened stays open until it ends. So no operation begins before all members are connected.
+- `abort` does not end a pending operation.
 """
 
 from __future__ import annotations
@@ -80,6 +83,8 @@ class GlooGroup:
                 store = _Store(link, self.formed.generation)
                 made.append(dist.ProcessGroupGloo(store, self._place, len(self.formed.members), options))
                 made[0]._set_default_timeout(self._patience)
+                store.set(f"connected/{self._place}", b"1")
+                store.wait([f"connected/{place}" for place in range(len(self.formed.members))])
             except (RuntimeError, ElasticError):
                 made.clear()
             done.set()
