@@ -11,6 +11,7 @@ import time
 
 from wilkins.tasks.errors import ReportedElsewhere, TaskError
 from wilkins.tasks.group import Group, MPIGroup, first_in_trouble
+from wilkins.tasks.started_by import ADDRESS
 
 _ERRORS = 2
 """The descriptor of the error stream."""
@@ -33,7 +34,12 @@ def _unread(descriptor: int) -> bool:
 
 
 def ranks() -> Group:
-    """The ranks of this task. Their number is the launcher's; without one, that of the MPI that started the process."""
+    """The ranks of this task. Their number is the launcher's; without one, that of the MPI that started the process.
+
+    Ranks that go on without each other are no group: each is alone, but for what `wilkins.tasks.elastic` does.
+    """
+    if ADDRESS in os.environ:
+        return Group()
     size = os.environ.get("WORLD_SIZE")
     several = int(size) > 1 if size else any(name in os.environ for name in _STARTED_BY_MPI)
     if not several:

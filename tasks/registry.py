@@ -40,6 +40,9 @@ class ReadyMade:
     and the names of its arguments."""
     saves: Callable[[Any], bool] = lambda _: False
     """Whether the options ask for saves that make a run resumable by themselves."""
+    elastic: Callable[[Any], bool] = lambda _: False
+    """Whether the options ask for ranks that go on without those that die: each is a process of its own then, and no
+    rank of an MPI job."""
     section: str = ""
     """What the section is called in a workflow file; left out: as the task."""
 

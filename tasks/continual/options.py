@@ -119,6 +119,13 @@ class Train:
     start_from: StartFrom | None = key(
         Section(StartFrom), default=None, doc="A stored model to begin with; left out: the model's own values."
     )
+    on_failure: str = key(
+        choice("stop", "continue", "lossy"),
+        default="stop",
+        doc="What the death of a rank does: `stop` ends the task; `continue`: the other ranks share its samples, and make "
+        "the optimiser step anew that it died in; `lossy`: they finish that step without its samples "
+        "(`wilkins help elastic-training`).",
+    )
     held_out: HeldOut | None = key(
         Section(HeldOut),
         default=None,
@@ -169,6 +176,7 @@ def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
         yield "save", "'name' and 'tags' are of a model in a store; add 'store: FOLDER', or remove them"
     yield from _check_samples(options)
     yield from _check_strategy(options)
+    yield from _check_elastic(options)
     optimizer = options.optimizer
     if optimizer and optimizer.momentum is not None and optimizer.name not in WITH_MOMENTUM:
         yield "optimizer", f"'momentum' is of {' and '.join(WITH_MOMENTUM)}, not of {optimizer.name!r}; remove it"
@@ -219,6 +227,23 @@ def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
             )
 
 
+def _check_elastic(options: Train) -> Iterator[tuple[str, str]]:
+    """What ranks that go on without each other cannot do: all that needs an answer of every rank."""
+    if options.on_failure == "stop":
+        return
+    stop, schedule = options.stop, options.schedule
+    for name, given, cure in (
+        ("strategy", options.strategy not in ("incremental", "rehearsal"), "set incremental or rehearsal"),
+        ("regularise", options.regularise is not None, "remove it"),
+        ("save", options.save is not None, "remove it"),
+        ("start_from", options.start_from is not None, "remove it"),
+        ("schedule", schedule is not None and schedule.per != "update", "set 'per: update'"),
+        ("stop", stop is not None and stop.seconds is not None, "give 'updates' or 'steps' in place of 'seconds'"),
+    ):
+        if given:
+            yield name, f"ranks cannot have this and 'on_failure: {options.on_failure}'; {cure}, or 'on_failure: stop'"
+
+
 def _check_gdumb(options: Train, buffer: Buffer) -> Iterator[tuple[str, str]]:
     if buffer.balance == "proportional":
         yield "buffer", "'gdumb' gives equal room to what it keeps; set 'balance' to class, step or task"
@@ -259,5 +284,6 @@ TASK = ReadyMade(
     code=_code,
     calls=lambda options: [("model_args", options.model, list(options.model_args or ()))],
     saves=lambda options: bool(options.save and saves_in(options.save.folder, options.save.store)),
+    elastic=lambda options: options.on_failure != "stop",
     needs=("torch",),
 )

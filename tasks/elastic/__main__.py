@@ -1,13 +1,24 @@
 """Starts the ranks of a program that trains with `wilkins.tasks.elastic`, and stays with them."""
 
 import argparse
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+if __name__ == "__main__" and sys.path[0] == str(Path(__file__).parent):
+    del sys.path[0]  # modules beside this file must not hide others
+if importlib.util.find_spec("wilkins") is None:  # a checkout that only this file's path leads to
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 from wilkins.tasks.elastic.parent import Parent
+
+_RANK = "OMPI_COMM_WORLD_RANK"
+"""One of the variables in which programs, and the layer, look for their rank."""
+_QUIET = {"TORCH_CPP_LOG_LEVEL": "FATAL"}
+"""Gloo calls each connection that ends an error."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.program.endswith(".py"):
         words.insert(0, sys.executable)
 
-    def start(_: int, variables: Mapping[str, str]) -> int:
-        child = subprocess.Popen(words, env={**os.environ, **variables})
+    def start(rank: int, variables: Mapping[str, str]) -> int:
+        child = subprocess.Popen(words, env={**_QUIET, **os.environ, **variables, _RANK: str(rank)})
         child.returncode = 0  # reaped by the parent, not by the object
         return child.pid
 

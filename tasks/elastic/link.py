@@ -9,7 +9,8 @@ from typing import Any
 
 from wilkins.tasks.elastic.errors import ElasticError, GroupLost
 from wilkins.tasks.elastic.membership import Formed, Report, numbers
-from wilkins.tasks.elastic.wire import ADDRESS, RANK, Lines, Message, connect, packed
+from wilkins.tasks.elastic.wire import Lines, Message, connect, packed
+from wilkins.tasks.started_by import ADDRESS, RANK
 from wilkins.values import asdict
 
 

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from wilkins.tasks.elastic.membership import Break, End, Expel, Form, Instruction, Membership, Wanted, report_of
-from wilkins.tasks.elastic.wire import ADDRESS, RANK, Lines, Message, listen, packed
+from wilkins.tasks.elastic.wire import Lines, Message, listen, packed
+from wilkins.tasks.started_by import ADDRESS, RANK, SIZE
 from wilkins.values import asdict
 
 Start = Callable[[int, Mapping[str, str]], int]
@@ -142,7 +143,8 @@ class Parent:
 
     def _begin(self, rank: int) -> None:
         self._follow(self._membership.started(rank))
-        self._ranks[rank] = _Rank(self._start(rank, {ADDRESS: str(Path(self._folder, "door")), RANK: str(rank)}))
+        door = str(Path(self._folder, "door"))
+        self._ranks[rank] = _Rank(self._start(rank, {ADDRESS: door, RANK: str(rank), SIZE: str(self._size)}))
 
     def _turn(self, door: socket.socket) -> None:
         """Wait for what comes next, and see to it."""

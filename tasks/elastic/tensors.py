@@ -22,10 +22,12 @@ class Contribution:
         self._buffers = [one for one in model.buffers() if one.numel()]
         wide = any(one.dtype == torch.float64 for one in self._parameters)
         sizes = [one.numel() for one in (*self._parameters, *self._buffers)]
-        self._sizes = [*sizes, len(self._parameters), 1]
+        self._sizes = [*sizes, len(self._parameters), 1, 1]
         device = self._parameters[0].device if self._parameters else None
         self.sum = torch.zeros(sum(self._sizes), dtype=torch.float64 if wide else torch.float32, device=device)
         self._before: list[Tensor] = []
+        self.value = 0.0
+        """Of the last step that was finished: the mean of its ranks' values."""
 
     def begin(self) -> None:
         """A step begins: note the buffers, and forget the last gradients."""
@@ -43,8 +45,12 @@ class Contribution:
         """The step has been made, or the model has another state now."""
         self._before = []
 
-    def fill(self, samples: int) -> None:
-        """Take this rank's gradients, which are means over its samples."""
+    def renew(self) -> None:
+        """Give up the tensor to an operation that may still write to it."""
+        self.sum = torch.zeros_like(self.sum)
+
+    def fill(self, samples: int, value: float = 0.0) -> None:
+        """Take this rank's gradients, and a value beside them, which are means over its samples."""
         if not samples:
             self.sum.zero_()
             return
@@ -54,7 +60,8 @@ class Contribution:
             part.zero_() if parameter.grad is None else part.copy_(parameter.grad.reshape(-1))
         for part, buffer in zip(parts[len(self._parameters) :], self._buffers, strict=False):
             part.copy_(buffer.reshape(-1))
-        parts[-2].copy_(torch.tensor(flags))
+        parts[-3].copy_(torch.tensor(flags))
+        parts[-2].fill_(value)
         parts[-1].fill_(1.0)
         self.sum.mul_(samples)
 
@@ -65,7 +72,8 @@ class Contribution:
             return 0
         mean = self.sum / samples
         parts = mean.split(self._sizes)
-        flags = parts[-2].tolist()
+        flags = parts[-3].tolist()
+        self.value = float(parts[-2])
         for part, parameter, flag in zip(parts, self._parameters, flags, strict=False):
             if not flag:
                 parameter.grad = None

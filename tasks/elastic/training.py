@@ -18,7 +18,7 @@ from wilkins.tasks.elastic.link import Link
 from wilkins.tasks.elastic.membership import Formed, Report
 from wilkins.tasks.elastic.parent import PATIENCE
 from wilkins.tasks.elastic.tensors import Contribution, as_bytes, from_bytes
-from wilkins.tasks.elastic.wire import ADDRESS
+from wilkins.tasks.started_by import ADDRESS, SIZE
 from wilkins.values import dataclass
 
 
@@ -109,12 +109,15 @@ class Elastic:
         self._link = Link() if ADDRESS in os.environ else None
         self.rank = self._link.rank if self._link else 0
         """This rank's number, which stays the same."""
+        self.size = int(os.environ.get(SIZE, "1")) if self._link else 1
+        """How many ranks there were at the beginning."""
         self._group: GlooGroup | None = None
         self._left: GlooGroup | None = None
         self._contribution = Contribution(model)
         self._fresh = True
         self._prepared = self._broke = self._again = self._shares = self._committed = False
         self._pending = self._discarded = 0
+        self._value = 0.0
         self._stepped_at = time.monotonic()
         self._changed = False
 
@@ -165,15 +168,32 @@ class Elastic:
             else:
                 self._round(0)
 
-    def commit(self, samples: int) -> bool:
+    @property
+    def value(self) -> float:
+        """The mean of the values that were given to `commit`, over all samples of the last step."""
+        return self._contribution.value
+
+    def commit(self, samples: int, value: float = 0.0) -> bool:
         """Average the gradients of all ranks, each a mean over its `samples`, and step the optimizer.
+
+        Args:
+            value: a mean over the samples, too, such as the loss: see `value`.
 
         Returns:
             Whether the step counts now. If not, it comes again, or is finished by what this rank has given.
         """
         self._committed = True
-        self._pending = samples
+        self._pending, self._value = samples, value
         return self._round(samples)
+
+    def end(self) -> None:
+        """Wait until all ranks have made as many steps as this one; there are no more.
+
+        Raises:
+            ElasticError: the parent of the ranks is gone.
+        """
+        for _ in self.steps(self.step):
+            raise AssertionError("a rank that has made all steps got one")
 
     def _begun(self) -> Step:
         assert self._group is not None
@@ -189,7 +209,7 @@ class Elastic:
         assert self._group is not None
         wanted = lost = False
         try:
-            self._contribution.fill(samples)
+            self._contribution.fill(samples, self._value)
             self._group.add_up(self._contribution.sum)
             self._prepared = True
             wanted = self._group.any_of(self._is_wanted(self._group.formed.generation))
@@ -243,6 +263,8 @@ class Elastic:
         if self._group is not None:
             self._left = self._group
             self._left.close()
+        if not self._prepared:
+            self._contribution.renew()
         self._group = None
         self._broke = self._changed = True
 
@@ -285,7 +307,12 @@ class Elastic:
 
     def _state(self) -> dict[str, Any]:
         schedule = self._schedule.state_dict() if self._schedule is not None else None
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "schedule": schedule}
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": schedule,
+            "value": self._contribution.value,
+        }
 
     def _set_state(self, given: Tensor, step: int) -> None:
         state = from_bytes(given)
@@ -295,6 +322,7 @@ class Elastic:
             self._schedule.load_state_dict(state["schedule"])
         self._discarded += self._pending
         self._contribution.end()
+        self._contribution.value = state["value"]
         self.step, self._pending, self._prepared = step, 0, False
 
     def _note(self) -> None:

@@ -8,11 +8,6 @@ from typing import Any
 
 Message = dict[str, Any]
 
-ADDRESS = "WILKINS_ELASTIC"
-"""Tells a rank the path of the socket at which its parent listens."""
-RANK = "WILKINS_ELASTIC_RANK"
-"""Tells a rank its number, which is its own for the whole training."""
-
 LONGEST = 1 << 20
 """Bytes of a message."""
 

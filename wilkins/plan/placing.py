@@ -56,10 +56,10 @@ def placed_again(plan: Plan, hosts: Sequence[Host], moved: Mapping[str, Rule]) -
 
 
 def _startable(plan: Plan) -> Plan:
-    """The plan, if all tasks that are to be started again after a failure can be.
+    """The plan, if all tasks that are to be started again after a failure can be, and all ranks.
 
     Raises:
-        ResourceError: the ranks of one are on several hosts.
+        ResourceError: the ranks of one are on several hosts; or those of one whose ranks go on without each other.
     """
     for task in plan.tasks:
         if task.retries and len(task.share) > 1:
@@ -69,6 +69,13 @@ def _startable(plan: Plan) -> Plan:
                 f"hosts ({hosts}), since files that they had open together are in the memory of all of them; give the "
                 "task `placement: [HOST]` with a host that has slots for all of its ranks, or leave the key out, and "
                 "go on after a failure with `wilkins run --resume`"
+            )
+        if task.is_elastic and len(task.share) > 1:
+            hosts = ", ".join(plan.hosts[host].name for host, _ in task.share)
+            raise ResourceError(
+                f"{task.origin}: {task.name}: its ranks are to go on without those that die, and would be on several "
+                f"hosts ({hosts}), where their parent cannot start them; give the task `placement: [HOST]` with a host "
+                "that has slots for all of its ranks, or remove 'on_failure' from its section"
             )
     return plan
 

@@ -18,6 +18,9 @@ from wilkins.values import dataclass, field
 START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
 """The module that a ready-made task executes, with the task's name as first argument."""
 
+ELASTIC = START.with_name("elastic") / "__main__.py"
+"""The module that starts the ranks of a task that go on without those that die."""
+
 FUNCTION = START.with_name("function.py")
 """The module that a task executes that is a Python function, with the function as first argument."""
 
@@ -156,6 +159,11 @@ class TaskPlan:
     def entry_name(self) -> str:
         """The name of its entry in the workflow file, which its instances share."""
         return self.name.partition("[")[0] if self.name.endswith("]") else self.name
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether its ranks go on without those that die; its ``mpiexec`` is their parent then."""
+        return str(ELASTIC) in self.mpiexec
 
     @property
     def is_relay(self) -> bool:

@@ -19,7 +19,7 @@ from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
 from wilkins.plan.graph import Wiring, instance_name, wire
 from wilkins.plan.mpi import Linked, choose_mpiexec, linked_mpi, may_use_mpi, python_extensions
-from wilkins.plan.plan import FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortRef, TaskPlan
+from wilkins.plan.plan import ELASTIC, FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortRef, TaskPlan
 from wilkins.plan.ports import Ports
 from wilkins.plan.program import Program, find_program, has_hdf5_inside
 from wilkins.schema.reading import plain
@@ -222,6 +222,8 @@ def _planned(
 
 def _after(document: Document, wiring: Wiring, launch: Launch, problems: list[Problem]) -> dict[int, tuple[int, ...]]:
     """By entry of the file: tasks that must have ended before its own are started."""
+    if launch == "one-job":
+        problems += _elastic_ranks(document)
     asked = [task.after or task.on_failure == "restart" or task.min_instances for task in document.workflow.tasks]
     if not any(asked):
         return {}
@@ -265,6 +267,25 @@ def _restart(task: Task, instance: int, words: tuple[str, ...]) -> RestartRule |
         return None
     rule = task.restart.replaced(lambda text: task.instances.fill(text, instance))
     return rule if rule.args is None else replace(rule, args=(*words, *rule.args))
+
+
+def _elastic_ranks(document: Document) -> Iterator[Problem]:
+    """Problems with tasks whose ranks are to go on without each other, and are ranks of one MPI job."""
+    for task in document.workflow.tasks:
+        if task.nprocs > 1 and is_elastic(task):
+            yield Problem(
+                task.where.of("nprocs"),
+                f"{task.label}: its ranks are to go on without those that die, but they are ranks of this MPI job, which "
+                "ends when one of its ranks is killed; start the workflow without an mpiexec (`wilkins run`), or remove "
+                "'on_failure' from the section of the task",
+            )
+
+
+def is_elastic(task: Task) -> bool:
+    """Whether it is a ready-made task whose ranks go on without those that die."""
+    name = ready_made(task)
+    ready = all_tasks()[name] if name else None
+    return ready is not None and ready.elastic(task.sections[ready.key])
 
 
 def _saves(task: Task) -> bool:
@@ -486,6 +507,8 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
         problems.append(Problem(task.where.of("prefix"), message))
     words = () if script is None else (str(script),)
     command = _Command(program.path, words, (), _is_python(program, script))
+    if is_elastic(task) and _kind(task, launch) == "mpi":
+        return replace(command, mpiexec=(sys.executable, str(ELASTIC)))
     if _kind(task, launch) == "plain" or (launch == "one-job" and not _may_be_started_again(task)):
         return command
     try:

@@ -31,6 +31,7 @@ from wilkins.tasks.continual.learner.strategy import LOGITS, Regulariser, Strate
 from wilkins.tasks.continual.learner.terms import Batch, StepSamples
 from wilkins.tasks.continual.learner.world import Replica, Total, as_on_rank_0, greatest, rank_and_size, totals
 from wilkins.tasks.continual.rehearsal.arrays import Array
+from wilkins.tasks.elastic.training import Elastic
 
 FORMAT = 2
 
@@ -60,6 +61,9 @@ class Learner:
         find_unused_parameters: for models of which a step uses only a part; as for DDP.
         check_nan: refuse batches with NaN.
         port: where batches come from, for messages.
+        elastic: of the model, the optimizer and a schedule that goes on with updates: ranks are those of its parent, and
+            go on without those that die. All bring the same samples to `experience`, of which each trains on a share;
+            `batch` is that of all ranks together.
 
     Raises:
         LearningError: there is no such loss, or the model has nothing to train.
@@ -81,6 +85,7 @@ class Learner:
         find_unused_parameters: bool = False,
         check_nan: bool = True,
         port: str = "",
+        elastic: Elastic | None = None,
     ) -> None:
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise LearningError(f"the model ({type(model).__name__}) has no parameters that can be trained")
@@ -95,6 +100,7 @@ class Learner:
         self.batch = batch or (strategy.buffer.options.batch if strategy.buffer else 32)
         self.seed = seed
         self.steps = 0
+        self._elastic = elastic
         self.position = Position()
         self._begun = False
         self._checker = Checker(port, nan=check_nan)
@@ -125,7 +131,7 @@ class Learner:
         penalty = self._penalty()
         total = Total([term.samples for term in terms]) if self.ranks > 1 else None
         offered = self._with_step(samples if offer else {name: tensor[:0] for name, tensor in samples.items()})
-        if not self.strategy.keeps_outputs:
+        if not self.strategy.keeps_outputs and self._elastic is None:
             self.strategy.remember(self._where_kept(offered))
         self.model.train()
         outputs = self._forward(rows, samples) if rows.count else None
@@ -143,10 +149,14 @@ class Learner:
             self._add_gradient(penalty)
         if wait is not None:
             wait()
-        self.optimizer.step()
-        if self.schedule and self._per == "update":
-            self.schedule.step()
-        self.steps += 1
+        if self._elastic is not None:
+            if self._elastic.commit(rows.count, float(value)):
+                self.strategy.remember(self._where_kept(offered))
+        else:
+            self.optimizer.step()
+            if self.schedule and self._per == "update":
+                self.schedule.step()
+            self.steps += 1
         made = None if outputs is None or not new else outputs[:new].detach()
         return Step(self.steps, new, rows.count - new, value, made)
 
@@ -177,7 +187,7 @@ class Learner:
             for place, chosen in enumerate(orders(count, steps, [self.seed, number, epoch, self.rank])):
                 if place < self.position.batch:
                     continue
-                made = self.step({name: tensor[chosen] for name, tensor in samples.items()}, offer=offer)
+                made = self._step_on(samples, chosen, offer)
                 last = place + 1 == steps
                 self.position = Position(number, epoch + last, 0 if last else place + 1)
                 if after_step is not None:
@@ -186,6 +196,18 @@ class Learner:
         for one in self._adding:
             one.end(samples)
         self._end_experience()
+
+    def _step_on(self, samples: Batch, chosen: Tensor, offer: bool) -> Step:
+        """A step on some samples; with `elastic`, on this rank's share of them, maybe several times, until all have made
+        it."""
+        if self._elastic is None:
+            return self.step({name: tensor[chosen] for name, tensor in samples.items()}, offer=offer)
+        recalled = 0
+        for step in self._elastic.steps(self.steps + 1, more=True):
+            mine = chosen[step.share(len(chosen))]
+            recalled = self.step({name: tensor[mine] for name, tensor in samples.items()}, offer=offer).recalled
+        self.steps = self._elastic.step
+        return Step(self.steps, len(chosen), recalled, torch.tensor(self._elastic.value), None)
 
     def leave_experience(self) -> None:
         """Give up the rest of an experience that was begun, as after a restart that cannot get its data any more."""

@@ -28,7 +28,7 @@ class Versions:
         self._filename = str(publish["filename"] or default_filename("".join(ports.outports), "{version:05}"))
         self._factory: str = options["model"]
         self._arguments: Mapping[str, Any] = options["model_args"] or {}
-        self._writes = ranks.rank == 0
+        self._ranks = ranks
         self._keeps = bool(folder_of(options["save"])) and points.POINTS in os.environ
         self._newest: ModelVersion | None = None
         self._published_at = -1
@@ -55,7 +55,7 @@ class Versions:
 
     def _publish(self, learner: Learner, loss: float, error: float) -> None:
         self._published_at = learner.steps
-        if self._writes:
+        if self._ranks.rank == 0:
             version = ModelVersion(
                 version=self.count,
                 step=learner.steps,

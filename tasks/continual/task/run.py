@@ -26,8 +26,10 @@ from wilkins.tasks.continual.task import factories, relatives
 from wilkins.tasks.continual.task.evaluation import kind_of_error, measure, of_all
 from wilkins.tasks.continual.task.model_versions import Versions
 from wilkins.tasks.continual.task.step_samples import Samples, Wanted
+from wilkins.tasks.continual.task.survivors import Survivors
 from wilkins.tasks.continual.task.trained_with import differences, digest_of, trained_with
 from wilkins.tasks.continual.task.training_report import Report
+from wilkins.tasks.elastic.training import Elastic
 from wilkins.tasks.errors import ReportedElsewhere, TaskError
 from wilkins.tasks.group import Group
 from wilkins.tasks.ranks import agree
@@ -64,6 +66,10 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
     loss = factories.loss_of(options["loss"], folders)
     optimizer = factories.optimizer_of(options["optimizer"], model, folders)
     schedule = factories.schedule_of(options["schedule"], optimizer, folders)
+    elastic = None
+    if options["on_failure"] != "stop":
+        lossy = options["on_failure"] == "lossy"
+        elastic = Elastic(model, optimizer, schedule=schedule, lossy=lossy, seed=options["seed"])
     with process_group(ranks.comm, device):
         strategy = factories.strategy_of(options, ranks, ports.inports[0], folders)
         with Learner(
@@ -74,14 +80,16 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
             regularise=factories.regularisers_of(options["regularise"], folders),
             schedule=schedule,
             per=options["schedule"]["per"] if schedule else "update",
-            batch=options["batch"],
+            batch=options["batch"] * (elastic.size if elastic else 1),
             device=device,
             seed=options["seed"],
             find_unused_parameters=options["unused_parameters"],
             check_nan=False,
             port=ports.inports[0],
+            elastic=elastic,
         ) as learner:
-            Training(options, ports, ranks, learner, family).run()
+            group = Survivors(elastic) if elastic else ranks
+            Training(options, ports, group, learner, family, elastic).run()
 
 
 def _begins_anew(options: Options) -> bool:
@@ -98,7 +106,13 @@ class Training:
     """The course of a training, on all ranks together."""
 
     def __init__(
-        self, options: Options, ports: Ports, ranks: Group, learner: Learner, family: relatives.Family | None = None
+        self,
+        options: Options,
+        ports: Ports,
+        ranks: Group,
+        learner: Learner,
+        family: relatives.Family | None = None,
+        elastic: Elastic | None = None,
     ) -> None:
         self._options = options
         self._port = ports.inports[0]
@@ -107,8 +121,10 @@ class Training:
         self._family = family
         self._kind = kind_of_error(options["error"], options["loss"])
         dtype = factories.dtype_of(learner.model)
-        self._samples = Samples(self._port, ranks, nan=options["nan"], dtype=dtype)
-        self._held_out_samples = Samples(self._port, ranks, dtype=dtype)
+        self._elastic = elastic
+        readers = Group() if elastic else ranks  # a rank that may have to do another one's part reads everything
+        self._samples = Samples(self._port, readers, nan=options["nan"], dtype=dtype)
+        self._held_out_samples = Samples(self._port, readers, dtype=dtype)
         self._report = Report(options, ranks)
         self._outports = ports.outports
         self._versions = Versions(options, ports, ranks)
@@ -174,6 +190,8 @@ class Training:
                 f"port {self._port!r}: the stream has ended without a step, so there is nothing to train on; see to "
                 "the task that writes it"
             )
+        if self._elastic is not None:
+            self._elastic.end()
         self._versions.publish_last(self._learner, self._loss, self._error)
         if self._folder and self._saved_at != self._learner.steps:
             self._write_save()

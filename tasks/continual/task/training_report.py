@@ -28,33 +28,42 @@ class Report:
         self.rows: list[dict[str, Any]] = []
         """One per step of the stream; of `held_out`, errors on the held-out samples of this step and those before."""
         self._options = options
-        self._is_root = ranks.rank == 0
-        section = options["results"] if self._is_root else None
+        self._ranks = ranks
+        section = options["results"]
         self._folder = Path(section["folder"]) if section else None
         self._plot = bool(section and section["plot"])
         self._table: Rows | None = None
+        self._written = 0
+
+    @property
+    def _is_root(self) -> bool:
+        return self._ranks.rank == 0
 
     def restore(self, rows: list[dict[str, Any]]) -> None:
         """Begins with the rows of an earlier part of the training."""
         self.rows = rows
-        for row in rows:
-            self._write(row)
+        self._write()
 
     def step(self, **row: Any) -> None:
         """A step was trained on: `number`, `file`, `samples`, `updates`, `error`, `loss`, `seconds`, `held_out`."""
         row["step"] = row.pop("number")
-        self.rows = [one for one in self.rows if one["step"] < row["step"]] + [row]
-        self._write(row)
+        before = [one for one in self.rows if one["step"] < row["step"]]
+        self.rows = [*before, row]
+        self._written = min(self._written, len(before))
+        self._write()
         if self._is_root:
             line = f"step {row['step']} ({row['file']}): {row['samples']} samples, {row['updates']} optimiser steps"
             print(f"{line}, error before {row['error']:.4g}, loss {row['loss']:.4g}", flush=True)
 
-    def _write(self, row: Mapping[str, Any]) -> None:
-        if self._folder is None:
+    def _write(self) -> None:
+        """Write the rows that are not in the table yet: all of them, if another rank has written before."""
+        if self._folder is None or not self._is_root:
             return
         if self._table is None:
-            self._table = Rows(self._folder / "training.csv", COLUMNS)
-        self._table.add([row[name] for name in COLUMNS])
+            self._table, self._written = Rows(self._folder / "training.csv", COLUMNS), 0
+        for row in self.rows[self._written :]:
+            self._table.add([row[name] for name in COLUMNS])
+        self._written = len(self.rows)
 
     def end(self, learner: Learner, versions: int) -> None:
         """Writes results over the whole training."""
