@@ -238,6 +238,13 @@ def of_simulate(child: argparse.ArgumentParser) -> None:
         "its name in wilkins-runs, such as latest, or the file of its trace",
     )
     child.add_argument("--trace", metavar="RUN", type=Path, help="show this run, named alike, beside the prediction")
+    child.add_argument(
+        "--failures",
+        metavar="MTBF=TIME,...",
+        help="say instead what failures cost a training, without a FILE: MTBF=500h (of a rank),ranks=64,work=7d,"
+        "step=2s,checkpoint=1min,restart=5min,recover=3s,replace=5min (or never),together=0.05 (share of failures that "
+        "end all ranks),interval=1h",
+    )
     _add_output(child, TIMELINES)
 
 

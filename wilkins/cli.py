@@ -345,6 +345,12 @@ def _graph(parsed: argparse.Namespace) -> int:
 
 
 def _simulate(parsed: argparse.Namespace) -> int:
+    if parsed.failures is not None:
+        if parsed.file is not None or parsed.builtin is not None:
+            raise UsageError("--failures says all that is needed by itself; leave out the workflow")
+        from wilkins.report.failures import failures
+
+        return failures(parsed.failures)
     from wilkins.report.pictures import chosen_format
     from wilkins.report.timelines import simulate
     from wilkins.schema.kinds import parse_size

@@ -122,8 +122,8 @@ class Train:
     on_failure: str = key(
         choice("stop", "continue", "lossy"),
         default="stop",
-        doc="What the death of a rank does: `stop` ends the task; `continue`: the other ranks share its samples, and make "
-        "the optimiser step anew that it died in; `lossy`: they finish that step without its samples "
+        doc="What the death of a rank does: `stop` ends the task; `continue`: the other ranks share its samples, and "
+        "make the optimiser step anew that it died in; `lossy`: they finish that step without its samples "
         "(`wilkins help elastic-training`).",
     )
     held_out: HeldOut | None = key(

@@ -1,4 +1,4 @@
-"""Ranks of a real training are killed at random moments: it ends, with equal parameters, as good as undisturbed ones."""
+"""Ranks of a real training are killed at random moments: it ends, with equal parameters, as good as undisturbed."""
 
 from __future__ import annotations
 

@@ -275,9 +275,9 @@ def _elastic_ranks(document: Document) -> Iterator[Problem]:
         if task.nprocs > 1 and is_elastic(task):
             yield Problem(
                 task.where.of("nprocs"),
-                f"{task.label}: its ranks are to go on without those that die, but they are ranks of this MPI job, which "
-                "ends when one of its ranks is killed; start the workflow without an mpiexec (`wilkins run`), or remove "
-                "'on_failure' from the section of the task",
+                f"{task.label}: its ranks are to go on without those that die, but they are ranks of this MPI job, "
+                "which ends when one of its ranks is killed; start the workflow without an mpiexec (`wilkins run`), or "
+                "remove 'on_failure' from the section of the task",
             )
 
 

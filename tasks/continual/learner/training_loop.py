@@ -61,9 +61,9 @@ class Learner:
         find_unused_parameters: for models of which a step uses only a part; as for DDP.
         check_nan: refuse batches with NaN.
         port: where batches come from, for messages.
-        elastic: of the model, the optimizer and a schedule that goes on with updates: ranks are those of its parent, and
-            go on without those that die. All bring the same samples to `experience`, of which each trains on a share;
-            `batch` is that of all ranks together.
+        elastic: of the model, the optimizer and a schedule of updates, if there is one: ranks go on without those that
+            die. All bring the same samples to `experience`, of which each trains on a share; `batch` is that of all
+            ranks together.
 
     Raises:
         LearningError: there is no such loss, or the model has nothing to train.
@@ -198,8 +198,7 @@ class Learner:
         self._end_experience()
 
     def _step_on(self, samples: Batch, chosen: Tensor, offer: bool) -> Step:
-        """A step on some samples; with `elastic`, on this rank's share of them, maybe several times, until all have made
-        it."""
+        """A step on some samples. With `elastic`, on this rank's share; maybe several times, until all have made it."""
         if self._elastic is None:
             return self.step({name: tensor[chosen] for name, tensor in samples.items()}, offer=offer)
         recalled = 0

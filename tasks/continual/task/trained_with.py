@@ -18,7 +18,7 @@ from wilkins.tasks.continual.sections import is_code
 
 _LEFT_OUT: Mapping[str, Any] = {"optimizer": {"name": "sgd", "lr": 0.01}, "alpha": 0.5, "beta": 0.5}
 """What options are that are left out, if they are anything."""
-_APART = ("stop", "publish", "save", "held_out", "results", "device", "error")
+_APART = ("stop", "publish", "save", "held_out", "results", "device", "error", "on_failure")
 """Options for the end of training, for measures and for places: they do not change the model."""
 
 
