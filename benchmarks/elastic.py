@@ -48,6 +48,8 @@ class Run:
     how: How
     seed: int
     kills: int
+    close: int
+    """Of these, within 50 ms after another."""
     ended: bool
     """Whether all ranks that live have come to the last step."""
     equal: bool
@@ -109,7 +111,7 @@ def train(how: How, seed: int, steps: int, results: Path) -> None:
     if not elastic.finished:
         return
     state = hashlib.sha256(b"".join(one.numpy().tobytes() for one in model.state_dict().values())).hexdigest()
-    x, y = data(-1, 2000)
+    x, y = data(-1, 10000)
     model.eval()
     with torch.no_grad():
         accuracy = float((model(x).argmax(1) == y).float().mean())
@@ -138,7 +140,9 @@ class Killer:
         self._chance = chance
         self._span = span
         self._pids: dict[int, int] = {}
-        self.killed = 0
+        self._is_close = False
+        self.killed = self.close = 0
+        """How many have been killed, and of these, soon after another."""
         self.parent: Parent | None = None
         """Whose ranks these are."""
 
@@ -149,8 +153,8 @@ class Killer:
     def arm(self, *_: object) -> None:
         """Set the time of the next death."""
         if self._left:
-            close = self.killed and self._chance.random() < 0.5
-            delay = self._chance.uniform(0, CLOSE if close else self._span)
+            self._is_close = self.killed > 0 and self._chance.random() < 0.5
+            delay = self._chance.uniform(0, CLOSE if self._is_close else self._span)
             signal.signal(signal.SIGALRM, self._strike)
             signal.setitimer(signal.ITIMER_REAL, max(delay, 1e-4))
 
@@ -160,6 +164,7 @@ class Killer:
             return
         self._left -= 1
         self.killed += 1
+        self.close += self._is_close
         os.kill(self._pids.pop(victim), signal.SIGKILL)
         self.arm()
 
@@ -198,6 +203,7 @@ def trial(how: How, kills: int, seed: int, *, ranks: int = RANKS, steps: int = S
         how=how,
         seed=seed,
         kills=killer.killed,
+        close=killer.close,
         ended=ended and enough,
         equal=len({one["state"] for one in said}) == 1,
         accuracy=statistics.mean(one["accuracy"] for one in said) if said else 0.0,
@@ -265,43 +271,49 @@ def prepare() -> None:
     torch.optim.Adam([number]).step()  # its first step imports much
 
 
-def table(runs: Sequence[Run], spread: tuple[float, float]) -> str:
-    """What became of runs, a line for each way; `spread`: lowest and highest accuracy of undisturbed runs."""
+def _accuracy(runs: Sequence[Run]) -> str:
+    every = [run.accuracy for run in runs]
+    return f"{statistics.mean(every):.4f}, {min(every):.4f} to {max(every):.4f}"
+
+
+def table(runs: Sequence[Run], free: Sequence[Run]) -> str:
+    """What became of runs, a line for each way; `free`: runs without any death."""
     rows = [
-        "| after a death | runs | deaths | ended, equal parameters | accuracy | lost a change: median, most | worst, "
-        "without its step |",
-        "|---|---|---|---|---|---|---|",
+        "| after a death | runs | deaths | soon after another | ended, equal parameters | accuracy: mean, range | "
+        "lost a change: median, most | most, without 3 steps |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for how in dict.fromkeys(run.how for run in runs):
         of = [run for run in runs if run.how == how]
         lost = [seconds for run in of for seconds in run.lost] or [0.0]
         excess = [seconds - 3 * run.step_ms / 1e3 for run in of for seconds in run.lost] or [0.0]
-        low, high = min(run.accuracy for run in of), max(run.accuracy for run in of)
         rows.append(
-            f"| {how} | {len(of)} | {sum(run.kills for run in of)} | {sum(run.good for run in of)} | {low:.3f} to "
-            f"{high:.3f} | {statistics.median(lost):.2f} s, {max(lost):.2f} s | {max(excess):.2f} s |"
+            f"| {how} | {len(of)} | {sum(run.kills for run in of)} | {sum(run.close for run in of)} | "
+            f"{sum(run.good for run in of)} | {_accuracy(of)} | {statistics.median(lost):.2f} s, {max(lost):.2f} s | "
+            f"{max(excess):.2f} s |"
         )
-    return "\n".join([*rows, f"\naccuracy of undisturbed runs: {spread[0]:.3f} to {spread[1]:.3f}"])
+    return "\n".join([*rows, f"\naccuracy of {len(free)} undisturbed runs of 1 to {RANKS} ranks: {_accuracy(free)}"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until so many ranks have been killed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.elastic", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--undisturbed", type=int, default=8, help="runs without any death")
+    parser.add_argument(
+        "--seeds", type=int, default=8, help="of the data; undisturbed runs have each of them once a size"
+    )
     parser.add_argument("-o", "--output", type=Path, help="where the runs go, as JSON")
     given = parser.parse_args(arguments)
     prepare()
-    free = [trial("again", 0, seed) for seed in range(given.undisturbed)]
-    spread = (min(run.accuracy for run in free), max(run.accuracy for run in free))
+    free = [trial("again", 0, seed, ranks=ranks) for ranks in range(1, RANKS + 1) for seed in range(given.seeds)]
     runs: list[Run] = []
     ways: tuple[How, ...] = ("again", "lossy", "joining")
     while sum(run.kills for run in runs) < given.kills:
         number = len(runs)
-        runs.append(trial(ways[number % 3], 1 + (number // 3) % 3, number % given.undisturbed))
+        runs.append(trial(ways[number % 3], 1 + (number // 3) % 3, number % given.seeds))
         if not runs[-1].good:
             print(f"run {number}: {runs[-1]}", flush=True)
-    print(table(runs, spread))
+    print(table(runs, free))
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{sum(run.seconds for run in runs):.0f} s, {children.ru_utime + children.ru_stime:.0f} s of CPU")
     if given.output:

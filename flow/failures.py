@@ -21,7 +21,7 @@ from typing import Literal
 Policy = Literal["restart", "rollback", "lossy"]
 POLICIES: tuple[Policy, ...] = ("rollback", "lossy", "restart")
 """Of policies that take the same time, an earlier one is better: `lossy` leaves samples out."""
-SAME = 0.002
+SAME = 0.005
 """A share of the work that makes no difference."""
 
 LONGEST = 10.0

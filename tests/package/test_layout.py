@@ -30,6 +30,7 @@ ROOMS = {
     "tasks": "errors values",
     "tasks/dataset": "transport",
     "tasks/function": "tasks transport",
+    "tasks/elastic": "tasks values",
     "tasks/analysis/options": "schema tasks values",
     "tasks/checkpoint/options": "schema tasks values",
     "tasks/continual/sections": "errors schema values",
@@ -52,9 +53,10 @@ ROOMS = {
     "tasks/continual/metrics": "tasks",
     "tasks/continual/rehearsal": "tasks/continual/errors tasks/checkpoint/ranks tasks/checkpoint/engine tasks",
     "tasks/continual/learner": "tasks/continual/errors tasks/continual/rehearsal tasks/checkpoint/ranks "
-    "tasks/checkpoint/engine tasks",
+    "tasks/checkpoint/engine tasks/elastic tasks",
     "tasks/continual/task": "atomic errors tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
-    "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal tasks/continual/sections tasks/models "
+    "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal tasks/continual/sections tasks/elastic "
+    "tasks/models "
     "transport",
     "tasks/continual": "tasks/continual/errors tasks/continual/learner tasks/continual/rehearsal",
     "tasks/inference": "tasks tasks/analysis tasks/continual/options tasks/continual/task transport",
