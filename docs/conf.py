@@ -11,7 +11,7 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.ext.autodoc.mock import mock
+from sphinx.ext import autodoc
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.transforms import SphinxTransform
 
@@ -74,7 +74,7 @@ def publish_schema(app: Sphinx, problem: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Add what this project's pages need."""
-    with mock(autodoc_mock_imports):
+    with autodoc.mock(autodoc_mock_imports):
         for package in map(import_module, _LAZY):
             for name in package.__all__:
                 setattr(package, name, getattr(package, name))
