@@ -250,7 +250,9 @@ def sweep(
     """The same for other rates of failures, or other numbers of ranks."""
     found = []
     for factor in factors:
-        value = max(1, round(training.ranks * factor)) if name == "ranks" else training.mtbf * factor
-        other = replace(training, **{name: value})
+        if name == "ranks":
+            other = replace(training, ranks=max(1, round(training.ranks * factor)))
+        else:
+            other = replace(training, mtbf=training.mtbf * factor)
         found.append((other, advice(other, runs=8)))
     return found

@@ -35,7 +35,7 @@ _STATE = 1
 """The tag of messages with a state."""
 
 
-class _Store(dist.Store):  # type: ignore[misc]
+class _Store(dist.Store):  # type: ignore[name-defined,misc]
     """The parent's store, as torch wants one: of it, gloo sets keys and waits for those of others."""
 
     def __init__(self, link: Link, generation: int) -> None:
@@ -80,7 +80,7 @@ class GlooGroup:
 
         def connect() -> None:
             try:
-                options = dist.ProcessGroupGloo._Options()
+                options = dist.ProcessGroupGloo._Options()  # type: ignore[attr-defined]
                 options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
                 options._timeout, options._threads = _CONNECT, 2
                 store = _Store(link, self.formed.generation)
@@ -139,7 +139,7 @@ class GlooGroup:
             try:
                 for place in places:
                     group.send([torch.tensor([len(state)])], place, _STATE).wait()
-                    for part in state.split(_CHUNK):
+                    for part in torch.split(state, _CHUNK):
                         group.send([part], place, _STATE).wait()
             except RuntimeError:
                 return  # the group is lost, as all will see
@@ -164,7 +164,7 @@ class GlooGroup:
             try:
                 group.recv([size], source, _STATE).wait()
                 state = torch.empty(int(size), dtype=torch.uint8)
-                for part in state.split(_CHUNK):
+                for part in torch.split(state, _CHUNK):
                     group.recv([part], source, _STATE).wait()
                 got.append(state)
             except RuntimeError:

@@ -54,7 +54,7 @@ class Contribution:
         if not samples:
             self.sum.zero_()
             return
-        parts = self.sum.split(self._sizes)
+        parts = torch.split(self.sum, self._sizes)
         flags = [0.0 if one.grad is None else 1.0 for one in self._parameters]
         for part, parameter in zip(parts, self._parameters, strict=False):
             part.zero_() if parameter.grad is None else part.copy_(parameter.grad.reshape(-1))
@@ -71,7 +71,7 @@ class Contribution:
         if not samples:
             return 0
         mean = self.sum / samples
-        parts = mean.split(self._sizes)
+        parts = torch.split(mean, self._sizes)
         flags = parts[-3].tolist()
         self.value = float(parts[-2])
         for part, parameter, flag in zip(parts, self._parameters, flags, strict=False):
