@@ -179,7 +179,7 @@ def trial(how: How, kills: int, seed: int, *, ranks: int = RANKS, steps: int = S
         results = Path(folder, "results")
 
         def start(rank: int, variables: Mapping[str, str]) -> int:
-            pid = _forked(lambda: train(how, seed, steps, results), variables)
+            pid = forked(lambda: train(how, seed, steps, results), variables)
             killer.started(rank, pid)
             return pid
 
@@ -189,11 +189,11 @@ def trial(how: How, kills: int, seed: int, *, ranks: int = RANKS, steps: int = S
 
         parent = Parent(start, ranks, restarts=kills if how == "joining" else 0, say=say)
         killer.parent = parent
-        code, trouble = _within(LIMIT, parent)
+        trouble = _within(LIMIT, parent)
         signal.setitimer(signal.ITIMER_REAL, 0)
         seconds = time.monotonic() - began
         said = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    ended = code == 0 and bool(said) and all(one["step"] == steps for one in said)
+    ended = parent.ended and bool(said) and all(one["step"] == steps for one in said)
     enough = len(said) >= ranks - killer.killed
     changes: dict[int, float] = {}
     for one in said:
@@ -217,7 +217,7 @@ def trial(how: How, kills: int, seed: int, *, ranks: int = RANKS, steps: int = S
     )
 
 
-def _forked(work: Callable[[], None], variables: Mapping[str, str]) -> int:
+def forked(work: Callable[[], None], variables: Mapping[str, str]) -> int:
     """A child that does some work, and ends."""
     sys.stdout.flush()
     pid = os.fork()
@@ -237,8 +237,8 @@ def _forked(work: Callable[[], None], variables: Mapping[str, str]) -> int:
         os._exit(code)
 
 
-def _within(seconds: float, parent: Parent) -> tuple[int, str]:
-    """A parent's exit code, and what is wrong if it takes longer: where it is; its ranks say theirs on stderr."""
+def _within(seconds: float, parent: Parent) -> str:
+    """Run a parent; what is wrong if it takes longer: where it is. Its ranks say theirs on stderr."""
     until = time.monotonic() + seconds
     turn = parent._turn
 
@@ -252,9 +252,10 @@ def _within(seconds: float, parent: Parent) -> tuple[int, str]:
 
     parent._turn = watched  # type: ignore[method-assign]
     try:
-        return parent.run(), ""
+        parent.run()
     except TimeoutError:
-        return 124, f"it did not end within {seconds:g} s; {vars(parent._membership)}"
+        return f"it did not end within {seconds:g} s; {vars(parent._membership)}"
+    return ""
 
 
 def prepare() -> None:

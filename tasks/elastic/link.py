@@ -33,7 +33,9 @@ class Link:
         self._group: Formed | None = None
         self._broken = 0
         self._wanted = 0
-        self._ended = self._closed = False
+        self._closed = False
+        self.survivors: tuple[int, ...] = ()
+        """The ranks that have come to the end, when all steps have been made."""
         self._answers: dict[int, str | None] = {}
         self._questions = 0
         self._send({"rank": self.rank})
@@ -49,8 +51,8 @@ class Link:
             self._group = None
         self._send({"ready": asdict(report)})
         with self._news:
-            self._news.wait_for(lambda: self._group or self._ended or self._closed)
-            if self._group is None and not self._ended:
+            self._news.wait_for(lambda: self._group or self.survivors or self._closed)
+            if self._group is None and not self.survivors:
                 raise self._gone()
             return self._group
 
@@ -152,7 +154,7 @@ class Link:
         elif "wanted" in message:
             self._wanted = max(self._wanted, int(message["wanted"]))
         elif "end" in message:
-            self._ended = True
+            self.survivors = numbers(message["end"])
         elif "got" in message:
             self._answers[int(message["got"])] = message["value"]
 

@@ -78,6 +78,8 @@ class End:
     """Tell ranks that all steps have been made."""
 
     ranks: tuple[int, ...]
+    survivors: tuple[int, ...]
+    """All that have come to the end; the first of them is the one that prints and saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,17 @@ class Membership:
 
     def __init__(self, ranks: Iterable[int]) -> None:
         self.generation = 0
-        self.ended = False
+        self.survivors: tuple[int, ...] = ()
+        """Ranks that have come to the end."""
         self._starting = set(ranks)
         self._ready: dict[int, Report] = {}
         self._training: set[int] = set()
         self._broken = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether all steps have been made."""
+        return bool(self.survivors)
 
     @property
     def training(self) -> tuple[int, ...]:
@@ -126,7 +134,7 @@ class Membership:
     def ready(self, rank: int, report: Report) -> list[Instruction]:
         """A rank is in no group, or has left its group, and waits for the next."""
         if self.ended:
-            return [End((rank,))]
+            return [End((rank,), self.survivors)]
         joins = rank not in self._training
         self._starting.discard(rank)
         self._training.discard(rank)
@@ -165,8 +173,8 @@ class Membership:
         if self.ended or self._training or not self._ready or (self.generation == 0 and self._starting):
             return []
         if all(report.finished for report in self._ready.values()):
-            self.ended = True
-            return [End(tuple(sorted(self._ready)))]
+            self.survivors = tuple(sorted(self._ready))
+            return [End(self.survivors, self.survivors)]
         self.generation += 1
         group = agreed(self.generation, self._ready)
         self._training, self._ready, self._broken = set(group.members), {}, False

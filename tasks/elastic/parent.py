@@ -113,7 +113,7 @@ class Parent:
         return self._membership.ended
 
     def run(self) -> int:
-        """Run the training; the exit code: 0 if a rank has ended well and none has failed after the last step."""
+        """Run the training; the exit code: 0 if a rank has ended well, and the one that prints and saves."""
         self._folder = tempfile.mkdtemp(prefix="wilkins-elastic-")
         door = listen(str(Path(self._folder, "door")))
         door.setblocking(False)
@@ -241,7 +241,7 @@ class Parent:
             elif isinstance(one, Wanted):
                 self._tell_all(one.ranks, {"wanted": one.generation})
             elif isinstance(one, End):
-                self._tell_all(one.ranks, {"end": True})
+                self._tell_all(one.ranks, {"end": one.survivors})
             elif isinstance(one, Expel):
                 self._say(f"ranks {_shown(one.ranks)} have not answered for {self._patience:g} s, and are killed")
                 self._kill([self._ranks[rank] for rank in one.ranks])
@@ -289,8 +289,9 @@ class Parent:
             self._ended_well = True
             return
         if self._membership.ended:
-            self._failed = self._failed or _exit_code(code)
             self._say(f"rank {rank} {how} after all steps were made")
+            if rank == self._membership.survivors[0]:
+                self._failed = _exit_code(code)
             return
         self.deaths += 1
         if self._restarts > 0 and not self._stopping:

@@ -123,7 +123,9 @@ class Elastic:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks that train together now, or did so at last."""
+        """The ranks that train together now, or those that have come to the end."""
+        if self._link is not None and self._link.survivors:
+            return self._link.survivors
         group = self._group or self._left
         return group.formed.members if group else (self.rank,)
 

@@ -65,8 +65,18 @@ def test_a_rank_that_does_not_leave_a_broken_group_is_given_up() -> None:
 def test_who_comes_after_the_end_is_told() -> None:
     membership = Membership([0])
     membership.ready(0, Report(0, fresh=True))
-    assert membership.ready(0, Report(9, finished=True)) == [End((0,))]
-    assert membership.ready(1, Report(0, fresh=True)) == [End((1,))]
+    assert membership.ready(0, Report(9, finished=True)) == [End((0,), (0,))]
+    assert membership.ready(1, Report(0, fresh=True)) == [End((1,), (0,))]
+
+
+def test_who_dies_while_it_waits_for_the_end_is_none_of_the_survivors() -> None:
+    membership = Membership(range(3))
+    for rank in range(3):
+        membership.ready(rank, Report(0, fresh=True))
+    assert membership.ready(0, Report(9, finished=True)) == []
+    assert membership.gone(0) == []
+    assert membership.ready(1, Report(9, finished=True)) == []
+    assert membership.ready(2, Report(9, finished=True)) == [End((1, 2), (1, 2))]
 
 
 @dataclass(frozen=True)
