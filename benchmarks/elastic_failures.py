@@ -60,7 +60,7 @@ def train(policy: Policy, folder: Path) -> None:
         x, y = data(step.number, BATCH)
         mine = step.share(BATCH)
         time.sleep(STEP * RANKS * len(x[mine]) / BATCH)
-        torch.nn.functional.cross_entropy(model(x[mine]), y[mine]).backward()
+        torch.autograd.backward(torch.nn.functional.cross_entropy(model(x[mine]), y[mine]))
         elastic.commit(len(x[mine]))
 
 
