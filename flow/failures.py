@@ -221,7 +221,7 @@ def best_interval(training: Training, policy: Policy, runs: int = 50, seed: int 
     """The interval of checkpoints with which the simulated runs are shortest, of some around Daly's."""
     between = training.between if policy == "restart" else training.between / max(training.together, 1e-9)
     middle = min(daly(training.checkpoint, between), training.work) if training.checkpoint else training.step
-    tried = [middle * 2 ** (power / 2) for power in range(-4, 5)]
+    tried = [middle * 2 ** (power / 2) for power in range(-3, 4)]
     tried = [one for one in tried if one < training.work] or [training.work]
     return min(tried, key=lambda interval: simulate(training, policy, interval, runs, seed).time)
 
@@ -254,5 +254,5 @@ def sweep(
             other = replace(training, ranks=max(1, round(training.ranks * factor)))
         else:
             other = replace(training, mtbf=training.mtbf * factor)
-        found.append((other, advice(other, runs=8)))
+        found.append((other, advice(other, runs=5)))
     return found

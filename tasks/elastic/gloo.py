@@ -80,11 +80,12 @@ class GlooGroup:
 
         def connect() -> None:
             try:
-                options = dist.ProcessGroupGloo._Options()  # type: ignore[attr-defined]
-                options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+                gloo: Any = dist.ProcessGroupGloo
+                options = gloo._Options()
+                options._devices = [gloo.create_device(hostname="127.0.0.1")]
                 options._timeout, options._threads = _CONNECT, 2
                 store = _Store(link, self.formed.generation)
-                made.append(dist.ProcessGroupGloo(store, self._place, len(self.formed.members), options))
+                made.append(gloo(store, self._place, len(self.formed.members), options))
                 made[0]._set_default_timeout(self._patience)
                 store.set(f"connected/{self._place}", b"1")
                 store.wait([f"connected/{place}" for place in range(len(self.formed.members))])
