@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wilkins.errors import WilkinsError
 from wilkins.tasks.errors import TaskError
 
 
@@ -9,5 +10,5 @@ class ElasticError(TaskError):
     """This rank cannot take part in the training any more."""
 
 
-class GroupLost(Exception):
+class GroupLost(WilkinsError):
     """A rank of the group has died or left, so the present step cannot be finished in this group."""
