@@ -111,11 +111,19 @@ def expected_restart(training: Training, interval: float) -> float:
 class _Run:
     """One run, from event to event."""
 
-    def __init__(self, training: Training, policy: Policy, interval: float, chance: random.Random) -> None:
+    def __init__(
+        self,
+        training: Training,
+        policy: Policy,
+        interval: float,
+        chance: random.Random,
+        failures: Sequence[float] | None = None,
+    ) -> None:
         self._training = training
         self._policy = policy
         self._interval = interval
         self._chance = chance
+        self._given = failures
         self._now = self._done = self._saved = 0.0
         self._lost = self._down = self._saving = self._unsampled = 0.0
         self._alive = training.ranks
@@ -140,6 +148,8 @@ class _Run:
         )
 
     def _next_failure(self) -> float:
+        if self._given is not None:
+            return next((time for time in self._given if time > self._now), math.inf)
         return self._now + self._chance.expovariate(self._alive / self._training.mtbf)
 
     def _work_until(self, target: float) -> bool:
@@ -202,7 +212,8 @@ class _Run:
         if training.replace < math.inf:
             heapq.heappush(self._replacements, self._now + training.replace)
         if self._policy == "rollback":
-            again = min(self._chance.random() * training.step, self._done - self._saved)
+            # The others notice when they have computed their shares: a whole step is lost, whenever it was in it.
+            again = min(training.step, self._done - self._saved)
             self._done -= again
             self._lost += again
         else:
@@ -215,6 +226,11 @@ def simulate(training: Training, policy: Policy, interval: float, runs: int = 50
     """The mean of some runs. `interval`: seconds of work between checkpoints; infinite: none are written."""
     made = [_Run(training, policy, interval, random.Random(f"{seed} {run}")).outcome() for run in range(runs)]
     return Outcome(*(statistics.fmean(getattr(one, name) for one in made) for name in Outcome.__slots__))
+
+
+def replayed(training: Training, policy: Policy, interval: float, failures: Sequence[float]) -> Outcome:
+    """A run whose failures come at these times, each of a rank that lives then."""
+    return _Run(training, policy, interval, random.Random(0), sorted(failures)).outcome()
 
 
 def best_interval(training: Training, policy: Policy, runs: int = 50, seed: int = 0) -> float:

@@ -235,7 +235,7 @@ def _check_elastic(options: Train) -> Iterator[tuple[str, str]]:
     for name, given, cure in (
         ("strategy", options.strategy not in ("incremental", "rehearsal"), "set incremental or rehearsal"),
         ("regularise", options.regularise is not None, "remove it"),
-        ("save", options.save is not None, "remove it"),
+        ("save", options.save is not None and options.save.store is not None, "remove 'store'"),
         ("start_from", options.start_from is not None, "remove it"),
         ("schedule", schedule is not None and schedule.per != "update", "set 'per: update'"),
         ("stop", stop is not None and stop.seconds is not None, "give 'updates' or 'steps' in place of 'seconds'"),

@@ -120,10 +120,19 @@ class GlooGroup:
             except RuntimeError:
                 if work.is_completed():
                     raise GroupLost from None
-            if self._link is not None and self._link.is_broken(self.formed.generation):
-                for one in (self._group, work):
-                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+            try:
+                lost = self._link is not None and self._link.is_broken(self.formed.generation)
+            except ElasticError:
+                self._keep(work)
+                raise
+            if lost:
+                self._keep(work)
                 raise GroupLost
+
+    def _keep(self, work: Any) -> None:
+        """Keep a group with a pending operation for good."""
+        for one in (self._group, work):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
 
     def any_of(self, mine: bool) -> bool:
         """Whether any member says so."""

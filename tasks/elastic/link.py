@@ -19,7 +19,7 @@ class Link:
 
     rank = 0
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
         self.rank = int(os.environ[RANK])
         try:
             self._socket = connect(os.environ[ADDRESS])
@@ -38,7 +38,7 @@ class Link:
         """The ranks that have come to the end, when all steps have been made."""
         self._answers: dict[int, str | None] = {}
         self._questions = 0
-        self._send({"rank": self.rank})
+        self._send({"rank": self.rank, "patience": patience})
         threading.Thread(target=self._listen, daemon=True, name="elastic-link").start()
 
     def next_group(self, report: Report) -> Formed | None:

@@ -26,11 +26,14 @@ Start = Callable[[int, Mapping[str, str]], int]
 """Starts a rank with these variables in its environment; returns its process, which is a child of this one."""
 
 PATIENCE = 120.0
-"""Seconds in which a rank leaves a group that is broken. It may be in the middle of a batch."""
+"""Seconds in which a rank leaves a group that is broken, unless it says otherwise; it may be in the middle of a batch.
+Then it is killed."""
 GRACE = 3.0
 """Seconds between the polite request to end and the end."""
 _LOOK = 0.1
 """Seconds between two looks at processes that have never connected."""
+_TRIES, _A_MOMENT = 20, 1e-3
+"""How often, after how many seconds each, a process is looked at whose connection has ended."""
 
 
 class Pages:
@@ -66,6 +69,15 @@ class _Rank:
         self.pid = pid
         self.socket: socket.socket | None = None
         self.code: int | None = None
+        self.is_buried = False
+
+    def has_ended(self) -> bool:
+        """Whether the process has ended; it is reaped then, and its exit code known."""
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code is not None
 
 
 class Parent:
@@ -75,7 +87,6 @@ class Parent:
         start: starts a rank.
         size: how many ranks there are.
         restarts: how often, in all, a rank that has died is started again, to join the others.
-        patience: seconds in which a rank leaves a group that is broken; then it is killed.
         say: is told what becomes of the ranks, a sentence each.
     """
 
@@ -85,13 +96,12 @@ class Parent:
         size: int,
         *,
         restarts: int = 0,
-        patience: float = PATIENCE,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._start = start
         self._size = size
         self._restarts = restarts
-        self._patience = patience
+        self._patience = PATIENCE
         self._say = say
         self._membership = Membership(range(size))
         self._ranks: dict[int, _Rank] = {}
@@ -187,13 +197,21 @@ class Parent:
             self._hang_up(line)
 
     def _hang_up(self, line: socket.socket) -> None:
+        """A connection has ended; in most cases so has its process, a moment later."""
         self._selector.unregister(line)
         line.close()
         self._strangers.pop(line, None)
         rank, _ = self._lines.pop(line, (None, None))
-        if rank is not None:
-            self._ranks[rank].socket = None
-            self._follow(self._membership.gone(rank))
+        if rank is None:
+            return
+        one = self._ranks[rank]
+        one.socket = None
+        for _ in range(_TRIES):
+            if one.has_ended():
+                self._bury(rank, one)
+                return
+            time.sleep(_A_MOMENT)
+        self._follow(self._membership.gone(rank))
 
     def _take(self, line: socket.socket, message: Message) -> None:
         if line in self._strangers:
@@ -201,6 +219,7 @@ class Parent:
             one = self._ranks[rank]
             if one.socket is not None:  # of a process that has died a moment ago
                 self._hang_up(one.socket)
+            self._patience = float(message["patience"])
             self._lines[line] = (rank, self._strangers.pop(line))
             one.socket = line
             return
@@ -259,19 +278,22 @@ class Parent:
     def _reap(self) -> None:
         """See which processes have ended."""
         for rank, one in list(self._ranks.items()):
-            if one.code is not None:
+            if one.is_buried or not one.has_ended():
                 continue
-            pid, status = os.waitpid(one.pid, os.WNOHANG)
-            if not pid:
-                continue
-            one.code = os.waitstatus_to_exitcode(status)
             if one.socket is not None:
                 self._hear_out(one.socket)
             if one.socket is not None:
                 self._hang_up(one.socket)
-            else:
-                self._follow(self._membership.gone(rank))
-            self._judge(rank, one.code)
+            elif not one.is_buried:
+                self._bury(rank, one)
+
+    def _bury(self, rank: int, one: _Rank) -> None:
+        """A rank is no more: say so, let the others go on, and start it again if that is wanted."""
+        one.is_buried = True
+        again = self._judge(rank, one.code or 0)
+        self._follow(self._membership.gone(rank))
+        if again:
+            self._begin(rank)
 
     def _hear_out(self, line: socket.socket) -> None:
         """Take what a rank has said before it ended."""
@@ -283,26 +305,27 @@ class Parent:
                 return
             self._hear(line)
 
-    def _judge(self, rank: int, code: int) -> None:
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    def _judge(self, rank: int, code: int) -> bool:
+        """Say what the end of a rank means; whether it is to be started again."""
         if code == 0:
             self._ended_well = True
-            return
+            return False
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if self._membership.ended:
             self._say(f"rank {rank} {how} after all steps were made")
             if rank == self._membership.survivors[0]:
                 self._failed = _exit_code(code)
-            return
+            return False
         self.deaths += 1
         if self._restarts > 0 and not self._stopping:
             self._restarts -= 1
             self._say(f"rank {rank} {how}; it is started again, and joins the others")
-            self._begin(rank)
-            return
+            return True
         left = len(self._living())
         self._say(f"rank {rank} {how}; " + (f"{left} go on without it" if left else "none is left"))
         if not left and not self._ended_well:
             self._failed = _exit_code(code)
+        return False
 
     def _kill(self, ranks: Iterable[_Rank]) -> None:
         for one in ranks:

@@ -79,7 +79,7 @@ class Elastic:
         seed: torch's generators are set before each step from this, the step's number and the rank; left out: they are
             the program's own. They are never part of the state that goes to other ranks.
         start: steps that the model has made before, as after a restored checkpoint.
-        patience: seconds to wait for a rank that lives and does not answer, before it is given up.
+        patience: seconds to wait for a rank that lives and does not come to a step; as long again, and it is killed.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Elastic:
         self.model = model
         self.optimizer = optimizer
         self.step = start
-        """Steps that have been finished."""
+        """Steps that have been finished. It may be set before ranks meet, as after a restored checkpoint."""
         self.samples = 0
         """Samples that have contributed to the last one."""
         self.recoveries: list[Recovery] = []
@@ -106,7 +106,7 @@ class Elastic:
         self._scale = scale
         self._seed = seed
         self._patience = patience
-        self._link = Link() if ADDRESS in os.environ else None
+        self._link = Link(patience) if ADDRESS in os.environ else None
         self.rank = self._link.rank if self._link else 0
         """This rank's number, which stays the same."""
         self.size = int(os.environ.get(SIZE, "1")) if self._link else 1
@@ -123,11 +123,11 @@ class Elastic:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks that train together now, or those that have come to the end."""
+        """The ranks that train together now, or those that have come to the end; all of them before they have met."""
         if self._link is not None and self._link.survivors:
             return self._link.survivors
         group = self._group or self._left
-        return group.formed.members if group else (self.rank,)
+        return group.formed.members if group else tuple(range(self.size))
 
     @property
     def is_first(self) -> bool:
@@ -152,6 +152,7 @@ class Elastic:
             if self._group is None:
                 formed = self._next_group(total, more)
                 if formed is None:
+                    self._close()
                     return
                 self._join(formed)
             elif self.step >= total and more:
@@ -187,6 +188,15 @@ class Elastic:
         self._committed = True
         self._pending, self._value = samples, value
         return self._round(samples)
+
+    def begin(self) -> None:
+        """Meet the other ranks, as the first step does too: from then on one of them `is_first`.
+
+        Raises:
+            ElasticError: the parent of the ranks is gone.
+        """
+        for _ in self.steps(self.step, more=True):
+            raise AssertionError("a rank that has made all steps got one")
 
     def end(self) -> None:
         """Wait until all ranks have made as many steps as this one; there are no more.
@@ -259,6 +269,11 @@ class Elastic:
         """Leave the group after a step, with all its members, which may finish the step still."""
         self._left, self._group = self._group, None
         self._broke, self._changed = False, True
+
+    def _close(self) -> None:
+        """Close connections while Python is there to do it; nobody waits for them any more."""
+        if self._left is not None:
+            self._left.close()
 
     def _lose(self) -> None:
         """Leave a group that cannot go on; others that wait for this rank in it see that."""

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from wilkins.errors import UsageError
-from wilkins.flow.failures import Training, advice, best_interval, daly, expected_restart, simulate, young
+from wilkins.flow.failures import Training, advice, best_interval, daly, expected_restart, replayed, simulate, young
 from wilkins.report.failures import page, parsed
 
 HOUR = 3600.0
@@ -57,6 +57,18 @@ def test_ranks_that_are_not_replaced_make_it_slower() -> None:
         for after in (60.0, math.inf)
     )
     assert lost > kept * 1.05
+
+
+def test_given_failures_cost_what_one_can_count() -> None:
+    training = Training(
+        mtbf=1.0, ranks=4, work=100, step=1, checkpoint=2, restart=10, recover=0.5, replace=math.inf, together=0
+    )
+    restarted = replayed(training, "restart", 25, [30.0])  # 25 s of work, a checkpoint, 3 s that are lost
+    assert (restarted.time, restarted.lost, restarted.down) == (100 + 3 * 2 + 3 + 10, 3, 10)
+    alone = replayed(training, "lossy", 100, [20.0])
+    assert alone.time == pytest.approx(20 + 0.5 + 80 / 0.75) and alone.unsampled == pytest.approx(0.25 / 100)
+    again = replayed(training, "rollback", 100, [20.0])
+    assert again.time == pytest.approx(20 + 0.5 + 81 / 0.75) and again.lost == 1
 
 
 def test_one_that_never_ends_is_given_up() -> None:

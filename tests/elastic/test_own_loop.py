@@ -153,6 +153,19 @@ def test_a_state_goes_over_as_bytes() -> None:
 
 
 @pytest.mark.nightly
+def test_a_rank_that_stands_still_is_given_up(tmp_path: Path) -> None:
+    loop = LOOP.replace("signal.SIGKILL", "signal.SIGSTOP").replace("lr=0.1))", "lr=0.1), patience=2.0)")
+    (tmp_path / "loop.py").write_text(loop)
+    words = [sys.executable, "-m", "wilkins.tasks.elastic", "-n", "3", "loop.py", "[1]"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ranks 1 have not answered for 2 s, and are killed" in done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(said) == 2 and said[0][1:] == said[1][1:]
+    assert said[0][2] == [0, 2]
+
+
+@pytest.mark.nightly
 def test_a_rank_that_is_started_again_joins(tmp_path: Path) -> None:
     """It needs some seconds to start; the others take 3 s."""
     code, said, log = run(tmp_path, 2, [], "slow")

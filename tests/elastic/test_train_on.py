@@ -85,10 +85,26 @@ def test_a_workflow_goes_on_when_the_rank_that_writes_dies(tmp_path: Path) -> No
     assert (tmp_path / "model-00005.h5").exists()
 
 
+@pytest.mark.nightly
+def test_a_run_of_which_all_ranks_have_died_goes_on_from_its_save(tmp_path: Path) -> None:
+    write(tmp_path, "on_failure: lossy, save: {folder: saves, every: 4}")
+    with started_tree([*WILKINS, "run"], tmp_path) as run:
+        wait_for(lambda: "step 1 (s1.h5)" in run.told(), 80, "two steps")
+        for pid in ranks_of(tmp_path).values():
+            os.kill(pid, signal.SIGKILL)
+        first = run.wait(60)
+    assert first.code == 1 and "none is left" in first.out + first.err
+    (tmp_path / "killed").touch()
+    second = run_tree([*WILKINS, "run"], 100, tmp_path)
+    text = second.out + second.err
+    assert second.code == 0, text
+    assert text.count("goes on from ") == 1 and "trained on 6 steps" in text
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("save: {folder: saves}", "ranks cannot have this and 'on_failure: continue'; remove it"),
+        ("regularise: {name: ewc}", "ranks cannot have this and 'on_failure: continue'; remove it"),
         ("stop: {seconds: 5}", "give 'updates' or 'steps' in place of 'seconds'"),
         ("strategy: from-scratch", "set incremental or rehearsal"),
     ],

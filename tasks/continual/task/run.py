@@ -21,7 +21,7 @@ from wilkins.tasks.continual.learner.generators import generator_state, set_gene
 from wilkins.tasks.continual.learner.losses import problem_of
 from wilkins.tasks.continual.learner.positions import Step
 from wilkins.tasks.continual.learner.training_loop import Learner
-from wilkins.tasks.continual.learner.world import process_group
+from wilkins.tasks.continual.learner.world import PATIENCE, process_group
 from wilkins.tasks.continual.task import factories, relatives
 from wilkins.tasks.continual.task.evaluation import kind_of_error, measure, of_all
 from wilkins.tasks.continual.task.model_versions import Versions
@@ -69,7 +69,8 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
     elastic = None
     if options["on_failure"] != "stop":
         lossy = options["on_failure"] == "lossy"
-        elastic = Elastic(model, optimizer, schedule=schedule, lossy=lossy, seed=options["seed"])
+        patience = PATIENCE.total_seconds()
+        elastic = Elastic(model, optimizer, schedule=schedule, lossy=lossy, seed=options["seed"], patience=patience)
     with process_group(ranks.comm, device):
         strategy = factories.strategy_of(options, ranks, ports.inports[0], folders)
         with Learner(
@@ -397,6 +398,8 @@ class Training:
             "seconds": time.monotonic() - self._began,
             "rows": self._report.rows,
         }
+        if self._elastic is not None and self._ranks.rank != 0:
+            return  # all hold the same
         learner.save(self._folder, extra, keep=KEPT_WITH_MODELS if self._outports else saved_learner.KEPT)
         if self._ranks.rank == 0:
             points.tell(
@@ -410,10 +413,12 @@ class Training:
         """Goes on from the save that a resumed run has chosen, else from the newest, if there is one."""
         point, learner = self._point, self._learner
         if not self._folder or self._begins_anew:
+            self._meet()
             self._check_saves()
             return False
         chosen = point or self._starts_from
         extra = learner.load(self._folder, int(chosen.label.removeprefix(_START)) if chosen else None)
+        self._meet()
         if extra is None:
             return False
         self._inherited = extra.get("inherited", 0) if point else learner.steps
@@ -438,6 +443,12 @@ class Training:
                 points.tell(f"{_START}{learner.steps}", {self._port: 0}, dict.fromkeys(self._outports, 0), place)
             self._versions.publish_last(learner, self._loss, self._error)
         return True
+
+    def _meet(self) -> None:
+        """Meet the ranks that go on without each other, with the state that each begins from."""
+        if self._elastic is not None:
+            self._elastic.step = self._learner.steps
+            self._elastic.begin()
 
     def _check_saves(self) -> None:
         """A resumed run that begins anew writes over saves: only over those of runs that began without any."""
