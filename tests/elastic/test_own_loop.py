@@ -56,6 +56,7 @@ def run(folder: Path, ranks: int, dead: list[int], *more: str, restarts: int = 0
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
+@pytest.mark.nightly  # the guide has the like
 def test_a_rank_that_dies_is_done_without(tmp_path: Path) -> None:
     code, said, log = run(tmp_path, 2, [1])
     assert code == 0, log
