@@ -256,7 +256,7 @@ class Head:
 
     def _silence(self, host: Host, limit: float) -> str:
         """Of a host that is silent: what was heard last."""
-        if host.stands:
+        if host.stands > self.options.patience - 3 * BEAT:  # else it was cut off in the middle of something
             return (
                 f": its keeper stood still for {self.options.patience:g} s, as where a file system hangs; with "
                 "--patience TIME the run waits longer"
