@@ -103,6 +103,8 @@ def _explained(version: Version) -> Iterator[None]:
     try:
         yield
     except Damaged as error:
+        if not version.path.exists():
+            raise NotThere(f"{version.name} was removed before it was open: a job saves there; try again") from error
         raise CheckpointError(
             f"{version.name} is damaged: {error}; bring its files back from a copy, or name another version "
             f"(`wilkins ckpt verify {version.path.parent}` says which are whole)"

@@ -7,6 +7,7 @@ So what was saved comes back into whatever torch shards next: FSDP, tensor paral
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 from pathlib import Path
@@ -42,7 +43,8 @@ class VersionReader(StorageReader):
     Plain values, and arrays that each rank has of its own, are those of rank 0.
 
     Args:
-        path: a version's folder, such as `checkpoints/latest`.
+        path: a version's folder, such as `checkpoints/latest`. Where a job moves that link while several ranks open
+            it, they may find different versions: then nothing is loaded, and torch's error says so.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -111,11 +113,21 @@ class VersionReader(StorageReader):
             self.read_metadata()
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
-        """As it is."""
-        return plan
+        """As it is, with the name of the version that it is made for."""
+        return dataclasses.replace(plan, storage_data=self._open().path.resolve().name)
 
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        """As they are."""
+        """As they are.
+
+        Raises:
+            CheckpointError: they are made for different versions.
+        """
+        names = sorted({str(plan.storage_data) for plan in plans})
+        if len(names) > 1:
+            raise CheckpointError(
+                f"ranks have opened different versions by {self._path}: {', '.join(names)}, as the job that saves went "
+                "on meanwhile; let one rank choose the folder of a version, and give that to all"
+            )
         return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:

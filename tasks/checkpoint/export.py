@@ -83,7 +83,7 @@ def to_safetensors(
     with Contents(version) as contents:
         found = _select(contents, tuple(only), root.strip("/"), rank)
         arrays, tied = _untied(found, root.strip("/"))
-        named = version.resolve().name
+        named = contents.path.resolve().name
         metadata = {"format": "pt" if any(one.entry.spec.library == "torch" for one in arrays.values()) else "np"}
         shapes = {name: (one.dtype, one.entry.spec.whole) for name, one in arrays.items()}
         header = safetensors.header(shapes, metadata | {"wilkins.version": named} | tied)

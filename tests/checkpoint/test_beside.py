@@ -17,7 +17,8 @@ from support.running import must_run, started_tree, wait_for, write_program
 from wilkins.tasks import checkpoint
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Unsupported
 from wilkins.tasks.checkpoint.command import verified
-from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.errors import Damaged
+from wilkins.tasks.checkpoint.storage import contents, versions
 from wilkins.tasks.checkpoint.storage.locks import reading, unless_read
 
 from .conftest import Opener
@@ -104,6 +105,56 @@ def test_a_reader_waits_while_a_version_is_about_to_be_removed(opened: Opener, r
     assert restored is not None
     assert restored.step == (1 if removed else 2)
     assert not restored.skipped
+
+
+def test_what_a_link_led_to_may_be_gone_before_it_is_open(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the link and the open there may be a save, and a prune."""
+    checkpointer = opened(keep=1)
+
+    def save(step: int) -> None:
+        checkpointer.save(step, {"x": np.full(3, step)})
+        checkpointer.wait()
+
+    save(1)
+    late = iter([2, 3])
+
+    def opens_late(manifest: Path) -> Any:
+        for step in late:
+            save(step)
+            break
+        return reading(manifest)
+
+    monkeypatch.setattr(contents, "reading", opens_late)
+    with contents.Contents(checkpointer.folder / versions.LATEST) as found:
+        assert found.manifest.step == 3
+        save(4)
+        found.verify()
+    newest = versions.versions(checkpointer.folder)[-1]
+    with pytest.raises(Damaged, match="cannot be read"), unless_read(newest.path / versions.MANIFEST):
+        versions.hide(newest)
+        contents.Contents(checkpointer.folder / versions.LATEST)
+
+
+@pytest.mark.needs("python:torch")
+def test_ranks_that_open_different_versions_by_one_link_load_none(opened: Opener) -> None:
+    """Else a sharded model would be made of two."""
+    from torch.distributed.checkpoint import DefaultLoadPlanner
+
+    from wilkins.tasks.checkpoint.dcp import VersionReader
+
+    checkpointer = opened(keep=2)
+    plans = []
+    for step in (1, 2):
+        checkpointer.save(step, {"step": step})
+        checkpointer.wait()
+        reader, planner = VersionReader(checkpointer.folder / versions.LATEST), DefaultLoadPlanner()
+        metadata = reader.read_metadata()
+        planner.set_up_planner({"step": 0}, metadata, False)
+        reader.set_up_storage_reader(metadata, False)
+        plans.append(reader.prepare_local_plan(planner.create_local_plan()))
+    assert reader.prepare_global_plan(plans[1:]) == plans[1:]
+    with pytest.raises(CheckpointError, match=r"different versions by .*: 0.*-step-1, 0.*-step-2, as"):
+        reader.prepare_global_plan(plans)
 
 
 def test_a_copy_of_the_folder_does_not_give_up_its_lock(tmp_path: Path) -> None:

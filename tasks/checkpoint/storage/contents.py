@@ -154,19 +154,25 @@ class _Held(threading.local):
 class Contents:
     """A version, open for reading: nobody prunes it meanwhile. What a link led to is read, though the link moves on.
 
+    If what the link led to was pruned before it was open, what it leads to by then is read.
+
     Raises:
         Damaged: here and in all methods: something is missing or not what was written.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve() if path.is_symlink() else path
         self._reading = contextlib.ExitStack()
-        self._reading.enter_context(reading(self.path / MANIFEST))
-        try:
-            self.manifest: Manifest = read_manifest(self.path)
-        except BaseException:
-            self._reading.close()
-            raise
+        while True:
+            self.path = path.resolve() if path.is_symlink() else path
+            try:
+                self._reading.enter_context(reading(self.path / MANIFEST))
+                self.manifest: Manifest = read_manifest(self.path)
+                break
+            except BaseException as error:
+                self._reading.close()
+                moved_on = path.is_symlink() and path.resolve() != self.path
+                if not (isinstance(error, Damaged) and moved_on and not self.path.exists()):
+                    raise
         self._files: dict[str, int] = {}
         self._indices: dict[int, Index] = {}
         self._mine = _Held()
