@@ -38,6 +38,8 @@ _REASONS = {
     errno.ECONNRESET: "the other half of the relay has left before the end",
     errno.EPIPE: "the other half of the relay has left before the end",
     errno.EPROTO: "the other half of the relay says what this one does not understand",
+    errno.EBADMSG: "bytes were damaged on their way between its halves, as their checksum shows; "
+    "let somebody look at the network",
     errno.EINTR: "the run is being stopped",
     errno.ENOTDIR: "its producer has turned to another folder meanwhile; let it give absolute names",
 }

@@ -64,7 +64,7 @@ class Bound(NamedTuple):
 
 BOUNDS = {
     "collective": {128 << 10: Bound(1.1, 2600), 4 << 10: Bound(1.1, 2900), 512: Bound(1.1, 3000)},
-    "independent": {128 << 10: Bound(1.1, 2900), 4 << 10: Bound(1.1, 9000), 512: Bound(1.1, 12000)},
+    "independent": {128 << 10: Bound(1.1, 2900), 4 << 10: Bound(1.1, 9000), 512: Bound(1.12, 12000)},
 }
 """By transfers and parts."""
 

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -74,9 +74,9 @@ print("serial:", step, "steps", flush=True)
 """
 
 
-def on_this_machine(folder: Path, hosts: str, *options: str) -> Finished:
+def on_this_machine(folder: Path, hosts: str, *options: str, environment: Mapping[str, str] | None = None) -> Finished:
     """A run with a keeper for each host, all on this machine."""
-    environment = {"WILKINS_RSH": str(HERE), "OMPI_MCA_btl": "tcp,self"}
+    environment = {"WILKINS_RSH": str(HERE), "OMPI_MCA_btl": "tcp,self", **(environment or {})}
     return run_tree([*WILKINS, "run", *options, "--hosts", hosts, "workflow.yaml"], 90, folder, env=environment)
 
 

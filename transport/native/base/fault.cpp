@@ -32,6 +32,7 @@ struct Settings {
     std::string end;  // the point at which the process sends itself a signal, or throws
     int end_at = 1;
     int end_by = SIGKILL;  // 0: throws
+    double flip = 0, flip_words = 0;
     std::string task;
     int rank = -1;
 };
@@ -68,6 +69,8 @@ void set(Settings& to, const std::string& key, const std::string& value) {
     if (key == "seed") to.seed = strtoull(value.c_str(), nullptr, 10);
     if (key == "delay") to.delay_ns = duration_ns(value.c_str());
     if (key == "chance") to.chance = strtod(value.c_str(), nullptr);
+    if (key == "flip") to.flip = strtod(value.c_str(), nullptr);
+    if (key == "flip-words") to.flip_words = strtod(value.c_str(), nullptr);
     if (key == "task") to.task = value;
     if (key == "rank") to.rank = atoi(value.c_str());
     if (key == "kill" || key == "stop" || key == "throw") {
@@ -108,6 +111,11 @@ void configure(const char* task, int rank) {
     // Processes of one seed differ, and each does the same again.
     for (const char* c = task; *c; ++c) settings().seed = mixed(settings().seed + static_cast<unsigned char>(*c));
     enabled = found;
+}
+
+bool flips(bool bytes) {
+    const double chance = bytes ? settings().flip : settings().flip_words;
+    return enabled && chance > 0 && draw() < chance;
 }
 
 void hit(const char* point) {

@@ -9,6 +9,8 @@
 //     kill=publish.shown:3        SIGKILL itself the third time it gets there (without a number: the first)
 //     stop=publish.shown:3        SIGSTOP itself there
 //     throw=publish.shown:3       be without memory there: std::bad_alloc
+//     flip=0.1                    damage one in ten of the pieces of steps that it sends to other hosts
+//     flip-words=0.1              likewise of what its messages say
 //     task=sim                    only the processes of this task; `task=launcher`: the launcher
 //     rank=1                      only this rank
 //
@@ -26,6 +28,9 @@ extern bool enabled;
 void configure(const char* task, int rank);
 
 void hit(const char* point);
+
+// Whether to damage what is sent to another host now. `bytes`: a piece of a step.
+bool flips(bool bytes);
 
 }  // namespace wilkins::fault
 

@@ -17,6 +17,8 @@ public:
         if (length > 0) pieces_.push_back({at, length});
     }
     bool done() const { return at_ == pieces_.size(); }
+    // What is left of the piece that is next.
+    iovec first() const { return {static_cast<char*>(pieces_[at_].iov_base) + moved_, left(at_)}; }
 
     // What one call of sendmsg or recvmsg may move of what is left: no more than `most` bytes. Stays what it is until
     // `advance`.

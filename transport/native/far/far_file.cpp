@@ -18,6 +18,7 @@
 #include "board/step_token.hpp"
 #include "far/far_wire.hpp"
 #include "far/handshake.hpp"
+#include "events.hpp"
 #include "far/runs.hpp"
 
 namespace wilkins {
@@ -69,6 +70,26 @@ int connect_to(const std::string& address, const std::string& port, int* error) 
     return wire;
 }
 
+// The words of the handshake, before any frame. Each returns an errno.
+int receive_plain(int wire, handshake::Bytes32& bytes) {
+    for (size_t came = 0; came < bytes.size();) {
+        const ssize_t count = recv(wire, bytes.data() + came, bytes.size() - came, 0);
+        if (count == 0) return ECONNRESET;
+        if (count < 0 && errno != EINTR) return errno;
+        came += count > 0 ? static_cast<size_t>(count) : 0;
+    }
+    return 0;
+}
+
+int send_plain(int wire, const std::string& bytes) {
+    for (size_t sent = 0; sent < bytes.size();) {
+        const ssize_t count = send(wire, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_MORE);
+        if (count < 0 && errno != EINTR) return errno;
+        sent += count > 0 ? static_cast<size_t>(count) : 0;
+    }
+    return 0;
+}
+
 }  // namespace
 
 const char* served_at() {
@@ -85,18 +106,19 @@ std::unique_ptr<FarFile> FarFile::greet(const char* where, const far::Hello& hel
     }
     const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
     if (wire < 0) return nullptr;
-    std::unique_ptr<FarFile> file(new FarFile(wire, hello.use, where));
+    std::unique_ptr<FarFile> file(new FarFile(wire, hello.use, hello.name, where));
     const std::string key = handshake::run_key();
     handshake::Bytes32 challenge{}, expected{}, proof{};
-    if (file->receive(challenge.data(), challenge.size())) {
-        file->unsent_ = key.empty() ? "" : handshake::answer(key, challenge, &expected);
-        if (file->unsent_.empty()) file->fail(EACCES);
-        file->unsent_.append(reinterpret_cast<const char*>(&hello), sizeof(hello));
-        file->push();
+    *error = key.empty() ? EACCES : receive_plain(wire, challenge);
+    if (*error == 0) {
+        const std::string answer = handshake::answer(key, challenge, &expected);
+        *error = answer.empty() ? EACCES : send_plain(wire, answer);
     }
-    if (file->receive(proof.data(), proof.size()) && proof != expected)
-        file->fail(EPROTO);  // whoever listens there is not of this run
-    *error = file->receive(opened, sizeof(*opened)) ? static_cast<int>(opened->error) : file->error_;
+    if (*error == 0) *error = file->connection_.send_words(far::Connection::one_piece(&hello, sizeof(hello)));
+    if (*error == 0) *error = receive_plain(wire, proof);
+    if (*error == 0 && proof != expected) *error = EPROTO;  // whoever listens there is not of this run
+    if (*error == 0) *error = file->connection_.receive(opened, sizeof(*opened));
+    if (*error == 0) *error = static_cast<int>(opened->error);
     return *error == 0 ? std::move(file) : nullptr;
 }
 
@@ -141,11 +163,9 @@ void FarFile::fail(int error) {
 }
 
 void FarFile::push() {
-    size_t sent = 0;
-    while (sent < unsent_.size() && error_ == 0) {
-        const ssize_t count = ::send(wire_, unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL);
-        if (count > 0) sent += static_cast<size_t>(count);
-        else if (errno != EINTR) fail(errno);
+    if (error_ == 0) {
+        if (const int error = connection_.send_words(far::Connection::one_piece(unsent_.data(), unsent_.size())))
+            fail(error);
     }
     unsent_.clear();
 }
@@ -155,37 +175,38 @@ void FarFile::send(uint32_t what, int32_t kind, uint64_t place, uint64_t length,
     unsent_.append(reinterpret_cast<const char*>(&request), sizeof(request));
     if (count >= kUnsent) {
         push();
-        const auto* at = static_cast<const char*>(bytes);
-        while (count > 0 && error_ == 0) {
-            const ssize_t sent = ::send(wire_, at, count, MSG_NOSIGNAL);
-            if (sent > 0) {
-                at += sent;
-                count -= static_cast<size_t>(sent);
-            } else if (errno != EINTR) {
-                fail(errno);
-            }
-        }
+        if (error_ != 0) return;
+        Pieces all = far::Connection::one_piece(bytes, count);
+        const int error =
+            what == far::write ? connection_.send_bytes(std::move(all)) : connection_.send_words(std::move(all));
+        if (error != 0) fail(error);
         return;
     }
     if (count > 0) unsent_.append(static_cast<const char*>(bytes), count);
     if (unsent_.size() >= kUnsent) push();
 }
 
-bool FarFile::receive(Pieces pieces) {
-    while (!pieces.done() && error_ == 0) {
-        msghdr message = *pieces.next(UINT64_MAX);
-        const ssize_t count = recvmsg(wire_, &message, 0);
-        if (count > 0) pieces.advance(static_cast<uint64_t>(count));
-        else if (count == 0) fail(ECONNRESET);
-        else if (errno != EINTR) fail(errno);
-    }
+bool FarFile::receive(void* memory, size_t length) {
+    if (error_ != 0) return false;
+    if (const int error = connection_.receive(memory, length)) fail(error);
     return error_ == 0;
 }
 
-bool FarFile::receive(void* memory, size_t length) {
-    Pieces pieces;
-    pieces.add(memory, length);
-    return receive(std::move(pieces));
+bool FarFile::receive_bytes(const Asked& asked, std::vector<Asked>* damaged) {
+    if (error_ != 0) return false;
+    const int error = connection_.receive(asked.memory, asked.length);
+    if (error == EBADMSG) damaged->push_back(asked);
+    else if (error != 0) fail(error);
+    return error_ == 0;
+}
+
+bool FarFile::may_ask_again() {
+    if (++damaged_ > far::kMostDamaged) {
+        fail(EBADMSG);
+        return false;
+    }
+    log_event(event::damaged_on_the_way(name_.c_str(), where_.c_str()));
+    return true;
 }
 
 int FarFile::answer(uint64_t* value) {
@@ -200,20 +221,25 @@ void FarFile::collect() {
     const std::vector<Asked> asked = std::move(asked_);
     asked_.clear();
     std::vector<Elsewhere> elsewhere;
+    std::vector<Asked> damaged;
     for (const Asked& one : asked) {
         uint64_t runs = 0;
         if (const int error = answer(&runs)) {
             fail(error);
             return;
         }
-        if (!collect_one(one, runs, &elsewhere)) return;
+        if (!collect_one(one, runs, &elsewhere, &damaged)) return;
     }
     if (!elsewhere.empty()) read_elsewhere(elsewhere);
+    if (damaged.empty() || !may_ask_again()) return;
+    for (const Asked& one : damaged) read(one.place, one.memory, one.length);
+    collect();
 }
 
 // The answer to one that was asked for. False: the connection is broken.
-bool FarFile::collect_one(const Asked& asked, uint64_t count, std::vector<Elsewhere>* elsewhere) {
-    if (count == 0) return receive(asked.memory, asked.length);
+bool FarFile::collect_one(const Asked& asked, uint64_t count, std::vector<Elsewhere>* elsewhere,
+                          std::vector<Asked>* damaged) {
+    if (count == 0) return receive_bytes(asked, damaged);
     if (count > asked.length) {
         fail(EPROTO);
         return false;
@@ -229,7 +255,7 @@ bool FarFile::collect_one(const Asked& asked, uint64_t count, std::vector<Elsewh
         const size_t length = runs[k].end - at;
         unsigned char* const memory = asked.memory + (at - asked.place);
         if (runs[k].host == homes::kHere) {
-            if (!receive(memory, length)) return false;
+            if (!receive_bytes({at, memory, length}, damaged)) return false;
         } else if (runs[k].host == number_) {
             memcpy(memory, part_->bytes() + at, length);
         } else {
@@ -303,16 +329,22 @@ void FarFile::gather(std::vector<ByteRange> ranges, unsigned char* memory) {
 }
 
 void FarFile::collect_gathered() {
-    const std::vector<ByteRange> ranges = std::move(gathered_);
+    std::vector<ByteRange> ranges = std::move(gathered_);
     gathered_.clear();
     uint64_t nothing = 0;
-    if (const int error = answer(&nothing)) {
-        fail(error);
-        return;
+    int error = answer(&nothing);
+    if (error == 0) {
+        Pieces pieces;
+        for (const ByteRange& range : ranges) pieces.add(gathers_to_ + range.begin, range.end - range.begin);
+        error = connection_.receive(std::move(pieces));
+        if (error == EBADMSG) {
+            if (!may_ask_again()) return;
+            gather(std::move(ranges), gathers_to_);
+            collect_gathered();
+            return;
+        }
     }
-    Pieces pieces;
-    for (const ByteRange& range : ranges) pieces.add(gathers_to_ + range.begin, range.end - range.begin);
-    receive(std::move(pieces));
+    if (error != 0) fail(error);
 }
 
 int FarFile::settle() {
@@ -326,6 +358,7 @@ int FarFile::settle() {
         if (error != 0) fail(error);
     }
     writes_ = false;
+    if (error_ == 0) damaged_ = 0;
     return error_;
 }
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "base/pieces.hpp"
 #include "board/step_token.hpp"
+#include "far/connection.hpp"
 #include "far/part.hpp"
 
 namespace wilkins {
@@ -76,7 +76,8 @@ public:
 private:
     // Connects, and says what for. nullptr, with an errno, if that cannot be.
     static std::unique_ptr<FarFile> greet(const char* where, const far::Hello& hello, far::Opened* opened, int* error);
-    FarFile(int wire, Use use, const char* where) : wire_(wire), use_(use), where_(where) {}
+    FarFile(int wire, Use use, const char* name, const char* where)
+        : wire_(wire), use_(use), name_(name), where_(where), connection_(wire) {}
     int ask(uint32_t what, int32_t kind, uint64_t length, uint64_t* value);
     struct Asked {
         uint64_t place;
@@ -89,26 +90,32 @@ private:
         uint64_t host;
     };
     bool keep(uint64_t begin, uint64_t end, const unsigned char* bytes);
-    bool collect_one(const Asked& asked, uint64_t runs, std::vector<Elsewhere>* elsewhere);
+    bool collect_one(const Asked& asked, uint64_t runs, std::vector<Elsewhere>* elsewhere, std::vector<Asked>* damaged);
     void read_elsewhere(const std::vector<Elsewhere>& pieces);
+    // Bytes of the step have come damaged, and are asked for again; false: that has been so too often.
+    bool may_ask_again();
     FarFile* other(uint64_t host);
     void send(uint32_t what, int32_t kind, uint64_t place, uint64_t length, const void* bytes, size_t count);
     void push();
     void collect();
     void collect_gathered();
     int answer(uint64_t* value);
-    bool receive(Pieces pieces);
     bool receive(void* memory, size_t length);
+    // Of the step. False: the connection is broken.
+    bool receive_bytes(const Asked& asked, std::vector<Asked>* damaged);
     void fail(int error);
 
     int wire_;
     Use use_;
+    std::string name_;
     std::string where_;
+    far::Connection connection_;
     StepToken token_{};
     uint64_t number_ = 0;   // of this host, among those that have bytes of the step; 0: it may have none
     Part* part_ = nullptr;  // in which it has them
     std::map<uint64_t, std::unique_ptr<FarFile>> others_;  // by number
     int error_ = 0;
+    int damaged_ = 0;      // how often bytes have come damaged since all that was asked for had come
     bool writes_ = false;  // some have not been answered for
     std::string unsent_;
     std::vector<Asked> asked_;         // reads on their way

@@ -26,6 +26,9 @@ enum What : uint32_t {
 // Of a step that is kept, the server says a byte now and then while a rank of its host waits for memory.
 constexpr int kPause = 200;  // ms
 
+// How often bytes of a step that have come damaged are asked for again.
+constexpr int kMostDamaged = 10;
+
 struct Request {
     uint32_t what;
     int32_t kind;

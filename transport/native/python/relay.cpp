@@ -15,9 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/pieces.hpp"
 #include "board/border.hpp"
 #include "board/trace.hpp"
+#include "events.hpp"
+#include "far/connection.hpp"
+#include "far/far_wire.hpp"
 #include "queue/origins.hpp"
 #include "queue/queue.hpp"
 #include "steps/closing.hpp"
@@ -41,14 +43,12 @@ constexpr uint64_t kSmall = 0;
 constexpr uint64_t kSmall = 4 * kBlock;
 #endif
 constexpr uint32_t kMostListed = 1 << 20;
-// Of what one call moves: a kernel that is given 128 MB at once takes twice as long as with pieces that stay in a
-// cache.
-constexpr size_t kPiece = 1 << 20;
 
 // Asks for a step. So many ranges follow: what it is to bring along.
 struct Ask {
-    uint64_t ranges;
+    uint64_t ranges;  // kAgain: none, and the bytes of the last step are asked for once more
 };
+constexpr uint64_t kAgain = UINT64_MAX;
 
 // No name: the stream has ended. The folder, the name, what else was published before it there (see queue::before), the
 // ranges that are brought and where others are follow, and then those bytes.
@@ -66,44 +66,41 @@ struct Head {
     uint64_t runs;   // and then who has which
 };
 
-// Moves all by calls that move some. Returns 0 or an errno; ECONNRESET: the other half has left; EINTR: Python has an
-// exception to raise.
-template <class Move>
-int move_all(Pieces pieces, Move move) {
-    PythonUnlocked python;
-    while (!pieces.done()) {
-        const msghdr* const next = pieces.next(kPiece);
-        const ssize_t n = move(*next, pieces.is_last());
-        const int error = errno;
-        if (n > 0) pieces.advance(static_cast<uint64_t>(n));
-        else if (n == 0) return ECONNRESET;
-        else if (error != EINTR) return error;
-        else if (python.interrupted()) return EINTR;
+using far::Connection;
+
+// The other half of this relay, which waits for it without Python's lock. Each call returns 0 or an errno, as a
+// connection's do; EINTR: Python has an exception to raise.
+class OtherHalf {
+public:
+    explicit OtherHalf(int wire) : connection_(wire, [this] { return python_->interrupted(); }) {}
+
+    int receive(Pieces to) {
+        return unlocked([&] { return connection_.receive(std::move(to)); });
     }
-    return 0;
-}
+    int receive(void* to, uint64_t count) { return receive(Connection::one_piece(to, count)); }
+    int send_words(const void* words, uint64_t count, bool more) {
+        return unlocked([&] { return connection_.send_words(Connection::one_piece(words, count), more); });
+    }
+    int send_bytes(Pieces bytes) {
+        return unlocked([&] { return connection_.send_bytes(std::move(bytes)); });
+    }
 
-Pieces one_piece(const void* at, uint64_t count) {
-    Pieces pieces;
-    pieces.add(const_cast<void*>(at), count);
-    return pieces;
-}
+private:
+    template <class Call>
+    int unlocked(Call call) {
+        PythonUnlocked python;
+        python_ = &python;
+        return call();
+    }
 
-int receive(int wire, Pieces to) {
-    return move_all(std::move(to), [=](msghdr message, bool) { return recvmsg(wire, &message, 0); });
-}
+    PythonUnlocked* python_ = nullptr;
+    Connection connection_;
+};
 
-int receive(int wire, void* to, uint64_t count) { return receive(wire, one_piece(to, count)); }
-
-// `flags`: MSG_MORE, if more follows at once.
-int transmit(int wire, Pieces from, int flags) {
-    return move_all(std::move(from), [=](const msghdr& message, bool last) {
-        return sendmsg(wire, &message, (last ? flags : MSG_MORE) | MSG_NOSIGNAL);
-    });
-}
-
-int transmit(int wire, const void* from, uint64_t count, int flags) {
-    return transmit(wire, one_piece(from, count), flags);
+// (A relay is a process of its own, and has one.)
+OtherHalf& other_half(int wire) {
+    static auto* const half = new OtherHalf(wire);
+    return *half;
 }
 
 constexpr int kEnd = -1;  // no step will come any more
@@ -165,8 +162,18 @@ Places places_of(const StepFile& step, const std::vector<homes::Range>& asked) {
     return places;
 }
 
-int send_step(int wire, StepFile& step, const char* name, const char* folder, const std::vector<uint64_t>& before,
-              const std::vector<homes::Range>& asked) {
+// What was sent stays until the next step is asked for: if it has to stay any longer, the receiver keeps it by then.
+StepFile* sent = nullptr;
+std::vector<homes::Range> sent_ranges;
+
+int send_bytes(OtherHalf& receiver) {
+    Pieces bytes;
+    for (const homes::Range& range : sent_ranges) bytes.add(sent->data() + range.begin, range.end - range.begin);
+    return receiver.send_bytes(std::move(bytes));
+}
+
+int send_step(OtherHalf& receiver, StepFile& step, const char* name, const char* folder,
+              const std::vector<uint64_t>& before, const std::vector<homes::Range>& asked) {
     const uint64_t size = step.eof();
     Places places = places_of(step, asked);
     if (places.runs.size() > kMostListed ||
@@ -201,20 +208,17 @@ int send_step(int wire, StepFile& step, const char* name, const char* folder, co
     if (!hosts.empty()) add(homes::lead(step.state->slot), kAddressMax);
     for (const homes::Host& host : hosts) add(host.where, kAddressMax);
     add(runs.data(), runs.size() * sizeof(homes::Run));
-    Pieces all = one_piece(text.data(), text.size());
-    for (const homes::Range& range : brought) all.add(step.data() + range.begin, range.end - range.begin);
-    return transmit(wire, std::move(all), 0);
+    sent_ranges = brought;
+    const int error = receiver.send_words(text.data(), text.size(), !brought.empty());
+    return error ? error : send_bytes(receiver);
 }
 
 template <class T>
-int receive_list(int wire, uint64_t count, std::vector<T>* list) {
+int receive_list(OtherHalf& half, uint64_t count, std::vector<T>* list) {
     if (count > kMostListed) return EPROTO;
     list->resize(count);
-    return receive(wire, list->data(), count * sizeof(T));
+    return half.receive(list->data(), count * sizeof(T));
 }
-
-StepFile* sent =
-    nullptr;  // stays until the next one is asked for: if it has to stay any longer, the receiver keeps it by then
 
 }  // namespace
 
@@ -223,20 +227,26 @@ StepFile* sent =
 // the receiver knows, or an errno. ENOTDIR: from where is not known any more; ECONNRESET: the receiver has left; EINTR:
 // the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_send(int index, int wire, char* name, char* folder)) {
+    OtherHalf& receiver = other_half(wire);
     Ask ask{};
     std::vector<homes::Range> asked;
     std::vector<uint64_t> before;
     name[0] = 0;
-    if (const int error = receive(wire, &ask, sizeof(ask))) return error;
-    if (const int error = receive_list(wire, ask.ranges, &asked)) return error;
+    if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
+    while (ask.ranges == kAgain) {
+        if (!sent) return EPROTO;
+        if (const int error = send_bytes(receiver)) return error;
+        if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
+    }
+    if (const int error = receive_list(receiver, ask.ranges, &asked)) return error;
     if (sent) close_step(std::exchange(sent, nullptr));
     if (const int error = take_next(index, &sent, name, folder, &before)) {
         const Head end = {};
-        const int sent = error == kEnd ? transmit(wire, &end, sizeof(end), 0) : 0;
-        return sent ? sent : error;
+        const int failed = error == kEnd ? receiver.send_words(&end, sizeof(end), false) : 0;
+        return failed ? failed : error;
     }
     const bool known = folder[0] || name[0] == '/';
-    return known ? send_step(wire, *sent, name, folder, before, asked) : ENOTDIR;
+    return known ? send_step(receiver, *sent, name, folder, before, asked) : ENOTDIR;
 }
 WILKINS_OR(errno)
 
@@ -266,33 +276,42 @@ bool are_sound(const std::vector<homes::Range>& ranges, uint64_t size) {
 }
 
 // Where bytes are that the sender has not. Returns 0 or an errno.
-int receive_elsewhere(int wire, const Head& head, lazy::Elsewhere* elsewhere) {
+int receive_elsewhere(OtherHalf& sender, const Head& head, lazy::Elsewhere* elsewhere) {
     if (head.hosts > homes::kMostHosts) return EPROTO;
     *elsewhere = {};
-    if (const int error = head.hosts > 0 ? receive(wire, elsewhere->lead, kAddressMax) : 0) return error;
+    if (const int error = head.hosts > 0 ? sender.receive(elsewhere->lead, kAddressMax) : 0) return error;
     for (uint64_t k = 0; k < head.hosts; ++k) {
         homes::Host host = {};
-        if (const int error = receive(wire, host.where, kAddressMax)) return error;
+        if (const int error = sender.receive(host.where, kAddressMax)) return error;
         host.where[kAddressMax - 1] = 0;
         elsewhere->hosts.push_back(host);
     }
     elsewhere->lead[kAddressMax - 1] = 0;
-    if (const int error = receive_list(wire, head.runs, &elsewhere->runs)) return error;
+    if (const int error = receive_list(sender, head.runs, &elsewhere->runs)) return error;
     const auto known = [&](const homes::Run& run) { return run.host <= head.hosts; };
     return std::all_of(elsewhere->runs.begin(), elsewhere->runs.end(), known) ? 0 : EPROTO;
 }
 
+// The step's bytes, once more if they were damaged on the way.
+int receive_bytes(OtherHalf& sender, const StepFile& step, const std::vector<homes::Range>& brought) {
+    for (int tries = 1;; ++tries) {
+        Pieces bytes;
+        for (const homes::Range& range : brought) bytes.add(step.data() + range.begin, range.end - range.begin);
+        const int error = sender.receive(std::move(bytes));
+        if (error != EBADMSG || tries > far::kMostDamaged) return error;
+        log_event(event::damaged_on_the_way(step.name(), "its producer's host"));
+        const Ask again = {kAgain};
+        if (const int failed = sender.send_words(&again, sizeof(again), false)) return failed;
+    }
+}
+
 // The step's bytes come, or some of them: the others stay at `server`, and at hosts that have parts. Of what was asked
 // for, they come from there, too.
-int fill(int wire, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked,
+int fill(OtherHalf& sender, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked,
          const std::vector<homes::Range>& brought, const lazy::Elsewhere& elsewhere, const char* server) {
     uint64_t count = 0;
-    Pieces bytes;
-    for (const homes::Range& range : brought) {
-        bytes.add(step.data() + range.begin, range.end - range.begin);
-        count += range.end - range.begin;
-    }
-    int error = receive(wire, std::move(bytes));
+    for (const homes::Range& range : brought) count += range.end - range.begin;
+    int error = receive_bytes(sender, step, brought);
     if (error || count == head.size) return error;
     std::unique_ptr<FarFile> keeps = FarFile::open(server, head.token, Use::keep, step.name(), "", &error);
     if (!keeps) return error;
@@ -309,14 +328,14 @@ int note_origin(const StepFile& step, uint64_t published, const std::vector<uint
     return queue::note_origin(board, board.slot(step.state->slot), published, before) ? 0 : EPROTO;
 }
 
-int receive_step(int wire, const char* name, const Head& head, const std::vector<homes::Range>& asked,
+int receive_step(OtherHalf& sender, const char* name, const Head& head, const std::vector<homes::Range>& asked,
                  const char* server) {
     std::vector<uint64_t> before;
     std::vector<homes::Range> brought;
     lazy::Elsewhere elsewhere;
-    if (const int error = receive_list(wire, head.before, &before)) return error;
-    if (const int error = receive_list(wire, head.ranges, &brought)) return error;
-    if (const int error = receive_elsewhere(wire, head, &elsewhere)) return error;
+    if (const int error = receive_list(sender, head.before, &before)) return error;
+    if (const int error = receive_list(sender, head.ranges, &brought)) return error;
+    if (const int error = receive_elsewhere(sender, head, &elsewhere)) return error;
     Match match;
     if (!are_sound(brought, head.size) || !match_name(name, &match, Purpose::create) || match.outport < 0)
         return EPROTO;
@@ -326,7 +345,7 @@ int receive_step(int wire, const char* name, const Head& head, const std::vector
     process().board.slot(step->token().slot).numbered = head.number + 1;
     error = note_origin(*step, head.published, before);
     if (!error) error = step->prepare_write(0, head.size, true);
-    if (!error) error = fill(wire, *step, head, asked, brought, elsewhere, server);
+    if (!error) error = fill(sender, *step, head, asked, brought, elsewhere, server);
     if (error) discard_step(step);
     else close_step(step);
     return error;
@@ -339,6 +358,7 @@ int receive_step(int wire, const char* name, const Head& head, const std::vector
 // ECONNRESET: the sender has left; EINTR: the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name, char* folder)) {
     const Process& p = process();
+    OtherHalf& sender = other_half(wire);
     PortRecord& outport = p.board.port(p.first_port);
     if (!outport.asked_at[0])
         strncpy(outport.asked_at, server, kAddressMax - 1);  // readers look at it once a step has come
@@ -347,19 +367,19 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name,
     Head head{};
     char above[kNameMax] = {};
     name[0] = 0;
-    if (const int error = transmit(wire, &ask, sizeof(ask), wants.empty() ? 0 : MSG_MORE)) return error;
-    if (const int error = transmit(wire, wants.data(), wants.size() * sizeof(homes::Range), 0)) return error;
-    if (const int error = receive(wire, &head, sizeof(head))) return error;
+    if (const int error = sender.send_words(&ask, sizeof(ask), !wants.empty())) return error;
+    if (const int error = sender.send_words(wants.data(), wants.size() * sizeof(homes::Range), false)) return error;
+    if (const int error = sender.receive(&head, sizeof(head))) return error;
     if (!head.name) return kEnd;
     if (head.name >= kNameMax || head.folder >= kNameMax) return EPROTO;
-    if (const int error = receive(wire, above, head.folder)) return error;
-    if (const int error = receive(wire, name, head.name)) return error;
+    if (const int error = sender.receive(above, head.folder)) return error;
+    if (const int error = sender.receive(name, head.name)) return error;
     name[head.name] = 0;
     if (head.folder && strcmp(above, folder) != 0) {
         if (chdir(above) != 0) return errno;
         strcpy(folder, above);
     }
-    return receive_step(wire, name, head, wants, server);
+    return receive_step(sender, name, head, wants, server);
 }
 WILKINS_OR(errno)
 

@@ -299,7 +299,8 @@ void close_step(StepFile* file) {
             end_draft(p, *file);
         } else if (state->role == Role::far || state->home) {
             if (const int error = state->home ? bring_home(*file) : state->far->close())
-                log_event(event::not_at_home(state->name, error));
+                log_event(error == EBADMSG ? event::stays_damaged(state->name)
+                                           : event::not_at_home(state->name, error));
         } else if (state->role == Role::peer && !state->joined) {
             WILKINS_FAULT_POINT("close.peer");
             Board::Lock lock(p.board);

@@ -232,7 +232,7 @@ int fetch(StepFile::State* state, Table& table, const std::vector<Missing>& miss
 }
 
 int gave_up(StepFile::State* state, int error) {
-    log_event(event::did_not_come(state->name, error));
+    log_event(error == EBADMSG ? event::stays_damaged(state->name) : event::did_not_come(state->name, error));
     if (slot_of(state).lazy.is == Absence::none) slot_of(state).broken.store(error);
     return state->failed = error;
 }

@@ -1,0 +1,207 @@
+// What crosses a connection is what was sent, in pieces of whatever sizes; whatever bit is damaged on the way, nobody
+// takes what has come for what was sent. WILKINS_TEST_SEED: another draw.
+#include "far/connection.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "check.hpp"
+
+using namespace wilkins;
+using far::Checksum;
+using far::Connection;
+
+namespace {
+
+std::mt19937_64 chance;
+
+uint64_t below(uint64_t limit) { return chance() % limit; }
+
+std::vector<char> any_bytes(size_t count) {
+    std::vector<char> bytes(count);
+    for (char& byte : bytes) byte = static_cast<char>(chance());
+    return bytes;
+}
+
+// A CRC-32C by its definition, bit by bit.
+uint32_t crc(const std::vector<unsigned char>& bytes) {
+    uint32_t value = ~0u;
+    for (const unsigned char byte : bytes) {
+        value ^= byte;
+        for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0x82f63b78 : 0);
+    }
+    return value;
+}
+
+void checksums_are_those_of_the_standard() {
+    const std::string nine = "123456789";
+    CHECK(~crc({nine.begin(), nine.end()}) == 0xe3069283);  // RFC 3720, and the catalogue of CRCs
+    for (int round = 0; round < 300; ++round) {
+        const std::vector<char> bytes = any_bytes(below(400));
+        std::vector<unsigned char> lanes[4];
+        for (size_t k = 0; k < bytes.size(); ++k) lanes[k / 8 % 4].push_back(static_cast<unsigned char>(bytes[k]));
+        Checksum sum, by_tables;
+        for (size_t at = 0; at < bytes.size();) {
+            const size_t count = std::min<size_t>(bytes.size() - at, 1 + below(90));
+            sum.add(bytes.data() + at, count);
+            by_tables.add_by_tables(bytes.data() + at, count);
+            at += count;
+        }
+        for (size_t k = 0; k < 4; ++k) CHECK(sum.lanes()[k] == crc(lanes[k]));
+        CHECK(by_tables.lanes() == sum.lanes());
+    }
+}
+
+size_t any_size() {
+    switch (below(4)) {
+        case 0: return below(100);
+        case 1: return below(1 << 17);
+        case 2: return (size_t{1} << (14 + below(7))) + below(3) - 1;
+        default: return below(5 << 20) >> below(20);
+    }
+}
+
+// Pieces of memory that together are so long.
+Pieces cut(std::vector<char>& bytes) {
+    Pieces pieces;
+    const size_t most = size_t{1} << below(24);
+    for (size_t at = 0; at < bytes.size();) {
+        const size_t count = std::min<size_t>(bytes.size() - at, 1 + below(most));
+        pieces.add(bytes.data() + at, count);
+        at += count;
+    }
+    return pieces;
+}
+
+struct Pair {
+    Pair() { CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0); }
+    ~Pair() {
+        for (const int end : ends) close(end);
+    }
+    Pair(const Pair&) = delete;
+    Pair& operator=(const Pair&) = delete;
+    int ends[2];
+};
+
+void all_comes_as_it_was_sent() {
+    for (int round = 0; round < 40; ++round) {
+        const Pair pair;
+        std::vector<std::pair<bool, std::vector<char>>> messages;
+        for (uint64_t left = 1 + below(8); left > 0; --left) messages.emplace_back(below(2), any_bytes(any_size()));
+        std::vector<Pieces> sent, received;
+        std::vector<std::vector<char>> came;
+        for (auto& [words, bytes] : messages) {
+            sent.push_back(cut(bytes));
+            came.emplace_back(bytes.size());
+        }
+        for (std::vector<char>& bytes : came) received.push_back(cut(bytes));
+        std::thread sender([&] {
+            Connection connection(pair.ends[0]);
+            for (size_t k = 0; k < messages.size(); ++k) {
+                const bool more = k + 1 < messages.size();
+                CHECK((messages[k].first ? connection.send_words(std::move(sent[k]), more)
+                                         : connection.send_bytes(std::move(sent[k]), more)) == 0);
+            }
+            shutdown(pair.ends[0], SHUT_WR);
+        });
+        Connection connection(pair.ends[1]);
+        for (size_t k = 0; k < messages.size(); ++k) {
+            CHECK(connection.receive(std::move(received[k])) == 0);
+            CHECK(came[k] == messages[k].second);
+        }
+        char none;
+        CHECK(connection.receive(&none, 1) == ECONNRESET);
+        sender.join();
+    }
+}
+
+std::vector<char> on_the_wire(std::vector<char> bytes, bool words) {
+    const Pair pair;
+    std::thread sender([&] {
+        Connection connection(pair.ends[0]);
+        const Pieces all = Connection::one_piece(bytes.data(), bytes.size());
+        CHECK((words ? connection.send_words(all) : connection.send_bytes(all)) == 0);
+        shutdown(pair.ends[0], SHUT_WR);
+    });
+    std::vector<char> seen, part(1 << 16);
+    for (ssize_t count; (count = recv(pair.ends[1], part.data(), part.size(), 0)) > 0;)
+        seen.insert(seen.end(), part.begin(), part.begin() + count);
+    sender.join();
+    return seen;
+}
+
+void damage_does_not_pass() {
+    for (int round = 0; round < 12; ++round) {
+        const bool words = below(2) == 0;
+        const std::vector<char> bytes = any_bytes(words || below(2) ? 1 + below(300) : 70'000 + below(80'000));
+        const std::vector<char> wire = on_the_wire(bytes, words);
+        const uint64_t bits = 8 * wire.size();
+        const bool all = bits < 4000;  // every bit, or some
+        for (uint64_t k = 0; k < (all ? bits : 400); ++k) {
+            std::vector<char> damaged = wire;
+            const uint64_t bit = all ? k : below(2) ? below(bits) : below(8 * sizeof(far::FrameHead));
+            for (uint64_t burst = below(2) ? 1 : 1 + below(32), n = 0; n < burst && bit + n < bits; ++n)
+                if (n == 0 || below(2)) damaged[(bit + n) / 8] ^= static_cast<char>(1 << (bit + n) % 8);
+            const Pair pair;
+            std::thread line([&] {
+                for (size_t at = 0; at < damaged.size();) {
+                    const ssize_t count = send(pair.ends[0], damaged.data() + at, damaged.size() - at, MSG_NOSIGNAL);
+                    if (count <= 0) break;
+                    at += static_cast<size_t>(count);
+                }
+                shutdown(pair.ends[0], SHUT_WR);
+            });
+            std::vector<char> came(bytes.size());
+            {
+                Connection connection(pair.ends[1]);
+                CHECK(connection.receive(came.data(), came.size()) != 0);
+            }
+            shutdown(pair.ends[1], SHUT_RDWR);
+            line.join();
+        }
+    }
+}
+
+// After bytes of a step that were damaged, what follows is not.
+void goes_on_behind_damaged_bytes() {
+    std::vector<char> wire = on_the_wire(any_bytes(3'000'000), false);
+    wire[2'000'000] ^= 1;
+    const std::vector<char> next = on_the_wire({'x'}, true);
+    wire.insert(wire.end(), next.begin(), next.end());
+    const Pair pair;
+    std::thread line([&] {
+        for (size_t at = 0; at < wire.size();) {
+            const ssize_t count = send(pair.ends[0], wire.data() + at, wire.size() - at, MSG_NOSIGNAL);
+            CHECK(count > 0);
+            at += static_cast<size_t>(count);
+        }
+    });
+    Connection connection(pair.ends[1]);
+    std::vector<char> came(3'000'000);
+    char byte = 0;
+    CHECK(connection.receive(came.data(), came.size()) == EBADMSG);
+    CHECK(connection.receive(&byte, 1) == 0 && byte == 'x');
+    line.join();
+}
+
+}  // namespace
+
+int main() {
+    const char* const seed = getenv("WILKINS_TEST_SEED");
+    const uint64_t drawn = seed ? strtoull(seed, nullptr, 10) : std::random_device{}();
+    chance.seed(drawn);
+    printf("again with WILKINS_TEST_SEED=%llu\n", static_cast<unsigned long long>(drawn));
+    fflush(stdout);
+    checksums_are_those_of_the_standard();
+    all_comes_as_it_was_sent();
+    damage_does_not_pass();
+    goes_on_behind_damaged_bytes();
+    return 0;
+}

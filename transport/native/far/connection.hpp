@@ -1,0 +1,70 @@
+// A connection between two hosts of a run, on which nothing that was damaged on the way passes for what was sent: it
+// carries frames of bytes, each with its checksum.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "base/pieces.hpp"
+#include "far/checksum.hpp"
+
+namespace wilkins::far {
+
+// Before the bytes of a frame.
+struct FrameHead {
+    uint32_t length;
+    uint32_t complement;  // of `length`: who waited for more than comes would wait for ever
+    uint32_t checksum;
+};
+
+class Connection {
+public:
+    // Of a frame of words, and of one of bytes.
+    static constexpr size_t kMostWords = 1 << 16;
+    // A kernel that is given 128 MB at once takes twice as long as with pieces that stay in a cache.
+    static constexpr size_t kMostBytes = 1 << 20;
+
+    // The descriptor is the caller's. `interrupted`: asked where a signal interrupts a call; true: that fails with
+    // EINTR.
+    explicit Connection(int fd, std::function<bool()> interrupted = {});
+
+    // Each returns 0 or an errno. `more`: more follows at once, and the kernel may wait for it.
+
+    // Sends what is checked before any of it is used: what a message says.
+    int send_words(Pieces words, bool more = false);
+    // Sends what is checked when all of it has come, to where it is to be.
+    int send_bytes(Pieces bytes, bool more = false);
+
+    // EBADMSG: all has come, but something of it, or of what was sent with it, is not what was sent; if that was
+    // `send_bytes`, the connection can go on. ECONNRESET: the other side has left.
+    int receive(Pieces to);
+    int receive(void* to, size_t length) { return receive(one_piece(to, length)); }
+
+    static Pieces one_piece(const void* at, size_t length) {
+        Pieces pieces;
+        pieces.add(const_cast<void*>(at), length);
+        return pieces;
+    }
+
+private:
+    int send(Pieces from, size_t most, bool more);
+    // Reads into the buffer until it holds so many bytes; `ahead`: and what else has come.
+    int fill(size_t count, bool ahead);
+    int begin_frame(bool ahead);
+    bool goes_on(int error) const { return error == EINTR && !(interrupted_ && interrupted_()); }
+
+    int fd_;
+    std::function<bool()> interrupted_;
+    std::unique_ptr<unsigned char[]> buffer_;
+    size_t begin_ = 0, end_ = 0;  // of what is in the buffer
+    FrameHead head_{};            // of the frame that is being read,
+    size_t left_ = 0;             // of which so many bytes have not been taken
+    bool checked_ = false;        // it was checked when it came
+    bool damaged_ = false;
+    Checksum sum_;
+};
+
+}  // namespace wilkins::far
