@@ -110,6 +110,14 @@ def test_help_shows_every_topic() -> None:
         assert topics.shown(name).startswith("# ")
 
 
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_the_list_of_pages_fits_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = topics.listed().splitlines()
+    assert max(map(len, lines)) <= columns
+    assert {line.split()[0] for line in lines if re.match("  [a-z]", line)} == set(topics.topics())
+
+
 def test_messages_name_topics_that_are_there() -> None:
     found = topics.topics()
     named = set()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shutil
+import textwrap
 from pathlib import Path
 
 from wilkins.errors import UsageError
@@ -33,14 +35,19 @@ def topics() -> dict[str, Path]:
 
 
 def listed() -> str:
-    """All topics, with the titles of their pages."""
+    """All topics, with the titles of their pages; no line is wider than the terminal, if that has 40 columns."""
     pages = topics()
     width = max(map(len, pages))
-    lines = ["wilkins help TOPIC shows one of these pages; wilkins COMMAND --help, the options of a command."]
+    columns = max(40, shutil.get_terminal_size().columns)
+    intro = "wilkins help TOPIC shows one of these pages; wilkins COMMAND --help, the options of a command."
+    lines = textwrap.wrap(intro, columns)
     for section, heading in _SECTIONS.items():
         below = {name: path for name, path in pages.items() if path.parent == PAGES / section}
         if below:
-            lines += ["", f"{heading}:", *(f"  {name:<{width}}  {_title(path)}" for name, path in below.items())]
+            lines += ["", f"{heading}:"]
+        for name, path in below.items():
+            first = f"  {name:<{width}}  "
+            lines += textwrap.wrap(_title(path), columns, initial_indent=first, subsequent_indent=" " * len(first))
     return "\n".join(lines)
 
 
