@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ADDRESS = "WILKINS_ELASTIC"
-"""Tells a rank the path of the socket at which its parent listens."""
+"""Tells a rank the name of the socket at which its parent listens."""
 RANK = "WILKINS_ELASTIC_RANK"
 """Tells a rank its number, which is its own for the whole training."""
 SIZE = "WILKINS_ELASTIC_SIZE"

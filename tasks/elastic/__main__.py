@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,8 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     given = parser.parse_args(arguments)
     words = [given.program, *given.arguments]
+    if given.n < 1 or given.restarts < 0:
+        parser.error("give 1 rank or more, and 0 restarts or more")
     if given.program.endswith(".py"):
         words.insert(0, sys.executable)
+        if not Path(given.program).is_file():
+            parser.error(f"there is no program {given.program} in {Path.cwd()}; give the path of a Python script")
+    elif shutil.which(given.program) is None:
+        parser.error(f"there is no command {given.program!r}; give a Python script, or a command of the PATH")
 
     def start(rank: int, variables: Mapping[str, str]) -> int:
         child = subprocess.Popen(words, env={**_QUIET, **os.environ, **variables, _RANK: str(rank)})

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -68,7 +69,7 @@ class GlooGroup:
         """
         self.formed = formed
         self._link = link
-        self._patience = timedelta(seconds=patience)
+        self._patience = patience
         self._place = formed.members.index(rank)
         self._group: Any = None
         if link is not None and len(formed.members) > 1:
@@ -86,7 +87,7 @@ class GlooGroup:
                 options._timeout, options._threads = _CONNECT, 2
                 store = _Store(link, self.formed.generation)
                 made.append(gloo(store, self._place, len(self.formed.members), options))
-                made[0]._set_default_timeout(self._patience)
+                made[0]._set_default_timeout(timedelta(seconds=self._patience))
                 store.set(f"connected/{self._place}", b"1")
                 store.wait([f"connected/{place}" for place in range(len(self.formed.members))])
             except (RuntimeError, ElasticError):
@@ -95,23 +96,28 @@ class GlooGroup:
             link.wake()
 
         threading.Thread(target=connect, daemon=True, name="elastic-connect").start()
-        link.wait_until(done, self.formed.generation)
+        link.wait_until(done, self.formed.generation, self._patience)
         if not made:
             raise GroupLost
         return made.pop()
 
-    def add_up(self, tensor: Tensor) -> None:
+    def add_up(self, tensor: Tensor, step: int) -> None:
         """Make a tensor the sum of all members' tensors.
+
+        Args:
+            tensor: this rank's.
+            step: steps that this rank has finished.
 
         Raises:
             GroupLost: a member has died or left.
+            ElasticError: a member makes no more steps.
         """
-        if self._link is not None and self._link.is_broken(self.formed.generation):
+        if self._link is not None and self._link.is_broken(self.formed.generation, step):
             raise GroupLost
         if self._group is not None:
-            self._finish(self._group.allreduce([tensor]))
+            self._finish(self._group.allreduce([tensor]), step)
 
-    def _finish(self, work: Any) -> None:
+    def _finish(self, work: Any, step: int) -> None:
         """Wait for an operation, at most until the group is lost."""
         while True:
             try:
@@ -121,7 +127,7 @@ class GlooGroup:
                 if work.is_completed():
                     raise GroupLost from None
             try:
-                lost = self._link is not None and self._link.is_broken(self.formed.generation)
+                lost = self._link is not None and self._link.is_broken(self.formed.generation, step)
             except ElasticError:
                 self._keep(work)
                 raise
@@ -134,11 +140,11 @@ class GlooGroup:
         for one in (self._group, work):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
 
-    def any_of(self, mine: bool) -> bool:
-        """Whether any member says so."""
-        votes = torch.tensor([float(mine)])
-        self.add_up(votes)
-        return bool(votes)
+    def any_of(self, mine: Sequence[bool], step: int) -> list[bool]:
+        """Of each of some questions, whether any member says so."""
+        votes = torch.tensor([float(one) for one in mine])
+        self.add_up(votes, step)
+        return [bool(one) for one in votes]
 
     def send_state(self, state: Tensor, ranks: tuple[int, ...]) -> None:
         """Send bytes to some members, behind the program; whoever dies meanwhile is not waited for."""

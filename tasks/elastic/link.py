@@ -17,10 +17,17 @@ from wilkins.values import asdict
 class Link:
     """The connection. One thread listens; methods may be called from any other."""
 
-    rank = 0
+    made = False
+    """Whether this process has made one: its parent knows a rank by one connection."""
 
     def __init__(self, patience: float) -> None:
         self.rank = int(os.environ[RANK])
+        if Link.made:
+            raise ElasticError(
+                f"rank {self.rank}: this program has made an Elastic before, and a rank has one; put what is trained "
+                "into one module, and its parameters into one optimizer, in groups"
+            )
+        Link.made = True
         try:
             self._socket = connect(os.environ[ADDRESS])
         except OSError as error:
@@ -33,6 +40,8 @@ class Link:
         self._group: Formed | None = None
         self._broken = 0
         self._wanted = 0
+        self._ended = (0, 0)
+        """The last group of which a rank has come to the end, and after which step."""
         self._closed = False
         self.survivors: tuple[int, ...] = ()
         """The ranks that have come to the end, when all steps have been made."""
@@ -56,15 +65,24 @@ class Link:
                 raise self._gone()
             return self._group
 
-    def is_broken(self, generation: int) -> bool:
+    def is_broken(self, generation: int, step: int = -1) -> bool:
         """Whether the group of that generation cannot go on.
 
+        Args:
+            step: steps that this rank has finished, which waits for the others in the next one.
+
         Raises:
-            ElasticError: the parent is gone, or has given up this rank.
+            ElasticError: the parent is gone, or has given up this rank; or another rank makes no more steps.
         """
         with self._news:
             if self._closed:
                 raise self._gone()
+            if self._ended[0] == generation and step >= self._ended[1]:
+                raise ElasticError(
+                    f"rank {self.rank}: another rank has come to the end after step {self._ended[1]}, and this one "
+                    f"makes more; ask for as many steps on all ranks: `steps(total)` with one total, also where data "
+                    "end earlier on one of them (an empty share is fine: `commit(0)`)"
+                )
             return self._broken >= generation
 
     def is_wanted(self, generation: int) -> bool:
@@ -72,15 +90,15 @@ class Link:
         with self._news:
             return self._wanted >= generation
 
-    def wait_until(self, done: threading.Event, generation: int) -> None:
+    def wait_until(self, done: threading.Event, generation: int, patience: float | None = None) -> None:
         """Wait for another thread, which sets `done` and calls `wake`, or until the group is lost.
 
         Raises:
-            GroupLost: it is.
+            GroupLost: it is, or the other thread has needed longer than `patience` seconds.
             ElasticError: the parent is gone.
         """
         with self._news:
-            self._news.wait_for(lambda: done.is_set() or self._broken >= generation or self._closed)
+            self._news.wait_for(lambda: done.is_set() or self._broken >= generation or self._closed, patience)
             if self._closed:
                 raise self._gone()
             if not done.is_set():
@@ -112,9 +130,9 @@ class Link:
             raise GroupLost
         return base64.b64decode(value)
 
-    def close(self) -> None:
-        """Leave for good."""
-        self._socket.close()
+    def tell_loss(self, what: str) -> None:
+        """Let the parent say, if this rank dies, what is lost with it."""
+        self._send({"loses": what})
 
     def _gone(self) -> ElasticError:
         return ElasticError(
@@ -153,6 +171,8 @@ class Link:
             self._broken = max(self._broken, int(message["break"]))
         elif "wanted" in message:
             self._wanted = max(self._wanted, int(message["wanted"]))
+        elif "ended" in message:
+            self._ended = int(message["generation"]), int(message["ended"])
         elif "end" in message:
             self.survivors = numbers(message["end"])
         elif "got" in message:

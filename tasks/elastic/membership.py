@@ -74,6 +74,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """Tell ranks that one of their group has made all steps that it was asked for: none of them can make more."""
+
+    generation: int
+    ranks: tuple[int, ...]
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """Tell ranks that all steps have been made."""
 
@@ -89,7 +98,7 @@ class Expel:
     ranks: tuple[int, ...]
 
 
-Instruction = Form | Break | Wanted | End | Expel
+Instruction = Form | Break | Wanted | Ended | End | Expel
 
 
 def agreed(generation: int, reports: Mapping[int, Report]) -> Formed:
@@ -122,6 +131,11 @@ class Membership:
         return bool(self.survivors)
 
     @property
+    def awaited(self) -> tuple[int, ...]:
+        """Ranks that the first group waits for, while others wait already."""
+        return tuple(sorted(self._starting)) if self.generation == 0 and self._ready else ()
+
+    @property
     def training(self) -> tuple[int, ...]:
         """Members of the present group that have not left it."""
         return tuple(sorted(self._training))
@@ -143,6 +157,8 @@ class Membership:
             return [*self._break(), *self._next()]
         if joins and self._training and not self._broken:
             return [Wanted(self.generation, self.training)]
+        if report.finished and self._training and not self._broken:
+            return [Ended(self.generation, self.training, report.step)]
         return self._next()
 
     def gone(self, rank: int) -> list[Instruction]:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
-from wilkins.tasks.elastic.membership import Break, End, Expel, Form, Instruction, Membership, Wanted, report_of
-from wilkins.tasks.elastic.wire import Lines, Message, listen, packed
+from wilkins.tasks.elastic.membership import Break, End, Ended, Expel, Form, Instruction, Membership, Wanted, report_of
+from wilkins.tasks.elastic.wire import Lines, Message, accept, listen, packed
 from wilkins.tasks.started_by import ADDRESS, RANK, SIZE
 from wilkins.values import asdict
 
@@ -70,6 +67,8 @@ class _Rank:
         self.socket: socket.socket | None = None
         self.code: int | None = None
         self.is_buried = False
+        self.loses = ""
+        """What is lost if it dies, in its words."""
 
     def has_ended(self) -> bool:
         """Whether the process has ended; it is reaped then, and its exit code known."""
@@ -110,7 +109,7 @@ class Parent:
         self._pages: dict[int, Pages] = {}
         self._overdue: tuple[float, int] | None = None
         self._selector = selectors.DefaultSelector()
-        self._folder = ""
+        self._address = ""
         self._ended_well = False
         self._failed = 0
         self._stopping = False
@@ -124,9 +123,9 @@ class Parent:
 
     def run(self) -> int:
         """Run the training; the exit code: 0 if a rank has ended well, and the one that prints and saves."""
-        self._folder = tempfile.mkdtemp(prefix="wilkins-elastic-")
-        door = listen(str(Path(self._folder, "door")))
+        door, self._address = listen()
         door.setblocking(False)
+        self._waits_until = time.monotonic() + PATIENCE
         self._selector.register(door, selectors.EVENT_READ)
         try:
             for rank in range(self._size):
@@ -138,7 +137,6 @@ class Parent:
             self._selector.close()
             for one in (door, *self._strangers, *self._lines):
                 one.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
         return self._failed
 
     def stop(self) -> None:
@@ -153,8 +151,8 @@ class Parent:
 
     def _begin(self, rank: int) -> None:
         self._follow(self._membership.started(rank))
-        door = str(Path(self._folder, "door"))
-        self._ranks[rank] = _Rank(self._start(rank, {ADDRESS: door, RANK: str(rank), SIZE: str(self._size)}))
+        variables = {ADDRESS: self._address, RANK: str(rank), SIZE: str(self._size)}
+        self._ranks[rank] = _Rank(self._start(rank, variables))
 
     def _turn(self, door: socket.socket) -> None:
         """Wait for what comes next, and see to it."""
@@ -166,6 +164,9 @@ class Parent:
             else:
                 self._hear(line)
         self._reap()
+        if (late := self._membership.awaited) and time.monotonic() > self._waits_until:
+            self._waits_until += PATIENCE
+            self._say(f"ranks {_shown(late)} have not come to their first step yet; the others wait for them")
         if self._overdue and time.monotonic() > self._overdue[0]:
             generation, self._overdue = self._overdue[1], None
             if self._stopping:
@@ -174,7 +175,9 @@ class Parent:
                 self._follow(self._membership.overdue(generation))
 
     def _welcome(self, door: socket.socket) -> None:
-        line, _ = door.accept()
+        line = accept(door)
+        if line is None:
+            return
         line.setblocking(False)
         self._strangers[line] = Lines()
         self._selector.register(line, selectors.EVENT_READ)
@@ -226,6 +229,8 @@ class Parent:
         rank = self._lines[line][0]
         if "ready" in message:
             self._follow(self._membership.ready(rank, report_of(message["ready"])))
+        elif "loses" in message:
+            self._ranks[rank].loses = str(message["loses"])
         elif "set" in message:
             self._set(int(message["generation"]), str(message["set"]), str(message["value"]))
         elif "get" in message:
@@ -250,6 +255,7 @@ class Parent:
             if isinstance(one, Form):
                 self._pages = {one.group.generation: Pages()}
                 self._overdue = None
+                self._ended_well = False  # of what these ranks do, those that have left hold nothing
                 self._say(f"group {one.group.generation}: ranks {_shown(one.group.members)} at step {one.group.step}")
                 self._tell_all(one.group.members, {"form": asdict(one.group)})
             elif isinstance(one, Break):
@@ -259,6 +265,8 @@ class Parent:
                     self._tell(rank, {"got": number, "value": None})
             elif isinstance(one, Wanted):
                 self._tell_all(one.ranks, {"wanted": one.generation})
+            elif isinstance(one, Ended):
+                self._tell_all(one.ranks, {"ended": one.step, "generation": one.generation})
             elif isinstance(one, End):
                 self._tell_all(one.ranks, {"end": one.survivors})
             elif isinstance(one, Expel):
@@ -307,23 +315,27 @@ class Parent:
 
     def _judge(self, rank: int, code: int) -> bool:
         """Say what the end of a rank means; whether it is to be started again."""
-        if code == 0:
-            self._ended_well = True
-            return False
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if self._membership.ended:
-            self._say(f"rank {rank} {how} after all steps were made")
-            if rank == self._membership.survivors[0]:
-                self._failed = _exit_code(code)
+            if code:
+                self._say(f"rank {rank} {how} after all steps were made")
+                if rank == self._membership.survivors[0]:
+                    self._failed = _exit_code(code)
             return False
-        self.deaths += 1
-        if self._restarts > 0 and not self._stopping:
+        if code == 0:
+            self._ended_well = True
+            how = "has left the training, with exit code 0, before all steps were made"
+        else:
+            self.deaths += 1
+        lost = f"; lost with it: {one}" if (one := self._ranks[rank].loses) else ""
+        if code and self._restarts > 0 and not self._stopping:
             self._restarts -= 1
-            self._say(f"rank {rank} {how}; it is started again, and joins the others")
+            self._say(f"rank {rank} {how}; it is started again, and joins the others{lost}")
             return True
         left = len(self._living())
-        self._say(f"rank {rank} {how}; " + (f"{left} go on without it" if left else "none is left"))
-        if not left and not self._ended_well:
+        on = "all ranks are being ended" if self._stopping else f"{left} go on without it" if left else "none is left"
+        self._say(f"rank {rank} {how}; {on}{lost}")
+        if code and not left and not self._ended_well:
             self._failed = _exit_code(code)
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -106,6 +106,10 @@ class Elastic:
         self._scale = scale
         self._seed = seed
         self._patience = patience
+        _check(model, optimizer, schedule)
+        self._contribution = Contribution(model, len(optimizer.param_groups))
+        if ADDRESS not in os.environ:
+            _check_alone()
         self._link = Link(patience) if ADDRESS in os.environ else None
         self.rank = self._link.rank if self._link else 0
         """This rank's number, which stays the same."""
@@ -113,13 +117,14 @@ class Elastic:
         """How many ranks there were at the beginning."""
         self._group: GlooGroup | None = None
         self._left: GlooGroup | None = None
-        self._contribution = Contribution(model)
         self._fresh = True
-        self._prepared = self._broke = self._again = self._shares = self._committed = False
+        self._prepared = self._broke = self._again = self._shares = self._under_way = self._stepping = False
+        self._parted = False
         self._pending = self._discarded = 0
         self._value = 0.0
         self._stepped_at = time.monotonic()
         self._changed = False
+        optimizer.register_step_pre_hook(self._refuse_step)
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -145,14 +150,28 @@ class Elastic:
         At the end, ranks wait until all have finished; with `more`, they do not, and `steps` is called again for more.
         A rank that was started again when the others had finished gets no step: see `finished`.
 
+        Args:
+            total: counted from the beginning of the training; the same on all ranks.
+            more: whether more steps come after these.
+
         Raises:
-            ElasticError: the parent of the ranks is gone, or `commit` was not called.
+            ElasticError: the parent of the ranks is gone, `commit` was not called, or ranks differ in what they want.
         """
+        if self._parted:
+            raise ElasticError(
+                f"rank {self.rank}: the ranks have parted after step {self.step}, so there are no more steps; count "
+                f"`total` from the beginning of the training, and give `more`: `steps({total}, more=True)`, also for "
+                "the steps before"
+            )
+        yield from self._steps(total, more=more)
+
+    def _steps(self, total: int, *, more: bool) -> Iterator[Step]:
         while True:
             if self._group is None:
                 formed = self._next_group(total, more)
                 if formed is None:
                     self._close()
+                    self._parted = True
                     return
                 self._join(formed)
             elif self.step >= total and more:
@@ -162,9 +181,9 @@ class Elastic:
             elif self._again:
                 self._round(self._pending)
             elif self._shares:
-                self._committed = False
+                self._under_way = True
                 yield self._begun()
-                if not self._committed:
+                if self._under_way:
                     raise ElasticError(
                         f"rank {self.rank}, step {self.step}: call `commit` once a step; it was not called"
                     )
@@ -176,18 +195,38 @@ class Elastic:
         """The mean of the values that were given to `commit`, over all samples of the last step."""
         return self._contribution.value
 
-    def commit(self, samples: int, value: float = 0.0) -> bool:
+    def commit(self, samples: int, value: float | Tensor = 0.0) -> bool:
         """Average the gradients of all ranks, each a mean over its `samples`, and step the optimizer.
 
         Args:
+            samples: how many this rank has computed the gradients of; with 0, they are left out.
             value: a mean over the samples, too, such as the loss: see `value`.
 
         Returns:
             Whether the step counts now. If not, it comes again, or is finished by what this rank has given.
+
+        Raises:
+            ElasticError: it was called before in this step, or gradients or ranks do not fit together.
         """
-        self._committed = True
-        self._pending, self._value = samples, value
-        return self._round(samples)
+        if not self._under_way:
+            raise ElasticError(
+                f"rank {self.rank}, step {self.step}: call `commit` once a step, inside of `for step in elastic.steps"
+                "(...)`; no step is under way"
+            )
+        if samples < 0:
+            raise ElasticError(
+                f"rank {self.rank}, step {self.step}: {samples} samples were given to `commit`; give the number of "
+                "samples that this rank has computed, or 0"
+            )
+        self._under_way = False
+        self._contribution.check(self.optimizer)
+        self._pending, self._value = int(samples), value.item() if isinstance(value, Tensor) else float(value)
+        return self._round(self._pending)
+
+    def tell_loss(self, what: str) -> None:
+        """Say what is lost if this rank dies, such as `"9 samples"`: the parent of the ranks says it then."""
+        if self._link is not None:
+            self._link.tell_loss(what)
 
     def begin(self) -> None:
         """Meet the other ranks, as the first step does too: from then on one of them `is_first`.
@@ -195,7 +234,7 @@ class Elastic:
         Raises:
             ElasticError: the parent of the ranks is gone.
         """
-        for _ in self.steps(self.step, more=True):
+        for _ in self._steps(self.step, more=True):
             raise AssertionError("a rank that has made all steps got one")
 
     def end(self) -> None:
@@ -204,7 +243,7 @@ class Elastic:
         Raises:
             ElasticError: the parent of the ranks is gone.
         """
-        for _ in self.steps(self.step):
+        for _ in self._steps(self.step, more=False):
             raise AssertionError("a rank that has made all steps got one")
 
     def _begun(self) -> Step:
@@ -219,17 +258,26 @@ class Elastic:
     def _round(self, samples: int) -> bool:
         """One step together: the sum, the commit, the optimizer. False if the group was lost before."""
         assert self._group is not None
-        wanted = lost = False
+        wanted = differ = lost = False
+        formed = self._group.formed
         try:
-            self._contribution.fill(samples, self._value)
-            self._group.add_up(self._contribution.sum)
+            mine = _rates(self.optimizer)
+            self._contribution.fill(samples, self._value, mine if self.rank == formed.source else ())
+            self._group.add_up(self._contribution.sum, self.step)
             self._prepared = True
-            wanted = self._group.any_of(self._is_wanted(self._group.formed.generation))
+            votes = self._is_wanted(formed.generation), self._shares and mine != self._contribution.rates
+            wanted, differ = self._group.any_of(votes, self.step)
         except GroupLost:
             lost = True
         if lost:  # the error is gone here, and what it held of the group
             self._lose()
             return False
+        if differ:
+            raise ElasticError(
+                f"rank {self.rank}, step {self.step}: learning rates differ between ranks: {mine} here, "
+                f"{self._contribution.rates} on rank {formed.source}; give the scheduler to Elastic as `schedule=` and "
+                "do not step it, or set rates by the number of the step alone"
+            )
         self._finish_step()
         if wanted:
             self._leave()
@@ -240,11 +288,17 @@ class Elastic:
 
     def _finish_step(self) -> None:
         """All ranks of the group held the sum: step the optimizer."""
+        if not self._shares:  # its program has not seen this step, and could not set the rates for it
+            _set_rates(self.optimizer, self._contribution.rates)
         self.samples = self._contribution.give()
         self._contribution.end()
         if self.samples:
             with self._scaled():
-                self.optimizer.step()
+                self._stepping = True
+                try:
+                    self.optimizer.step()
+                finally:
+                    self._stepping = False
         if self._schedule is not None:
             self._schedule.step()
         self.step += 1
@@ -264,6 +318,14 @@ class Elastic:
         finally:
             for group, rate in zip(self.optimizer.param_groups, before, strict=True):
                 group["lr"] = rate
+
+    def _refuse_step(self, *_: object) -> None:
+        """Before the optimizer steps, whoever lets it."""
+        if self._group is not None and not self._stepping:
+            raise ElasticError(
+                f"rank {self.rank}, step {self.step}: the optimizer was stepped by the program, by the gradients of "
+                "this rank alone; call `elastic.commit(samples)` in its place"
+            )
 
     def _leave(self) -> None:
         """Leave the group after a step, with all its members, which may finish the step still."""
@@ -320,12 +382,17 @@ class Elastic:
         formed = group.formed
         lacking = tuple(rank for rank in formed.members if rank not in formed.holders)
         if lacking:
-            group.send_state(as_bytes(self._state()), lacking)
+            with self._contribution.as_begun():
+                state = as_bytes(self._state())
+            group.send_state(state, lacking)
 
     def _state(self) -> dict[str, Any]:
         schedule = self._schedule.state_dict() if self._schedule is not None else None
+        model = self.model.state_dict()
         return {
-            "model": self.model.state_dict(),
+            "model": model,
+            "layout": self._contribution.layout,
+            "unsaved": {name: one for name, one in self.model.named_buffers() if name not in model},
             "optimizer": self.optimizer.state_dict(),
             "schedule": schedule,
             "value": self._contribution.value,
@@ -333,7 +400,17 @@ class Elastic:
 
     def _set_state(self, given: Tensor, step: int) -> None:
         state = from_bytes(given)
+        mine, its = self._contribution.layout, state["layout"]
+        if strange := next((name for name in {**mine, **its} if mine.get(name) != its.get(name)), ""):
+            raise ElasticError(
+                f"rank {self.rank} trains other parameters than the rank that it takes the state of: {strange!r} has "
+                f"the shape {mine.get(strange)} here, and {its.get(strange)} there; make the same model on all ranks, "
+                "and freeze the same parameters"
+            )
         self.model.load_state_dict(state["model"])
+        unsaved = dict(self.model.named_buffers())
+        for name, value in state["unsaved"].items():
+            unsaved[name].copy_(value)
         self.optimizer.load_state_dict(state["optimizer"])
         if self._schedule is not None:
             self._schedule.load_state_dict(state["schedule"])
@@ -352,6 +429,65 @@ class Elastic:
             self._changed, self._discarded = False, 0
         if not self._changed:
             self._stepped_at = now
+
+
+def _check(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
+    """Refuse what would go wrong later, or silently.
+
+    Raises:
+        ElasticError: the three are others than they have to be.
+    """
+    if not isinstance(model, nn.Module) or not isinstance(optimizer, torch.optim.Optimizer):
+        raise ElasticError(
+            f"Elastic was given a {type(model).__name__} and a {type(optimizer).__name__}; give a torch.nn.Module, and "
+            "a torch.optim.Optimizer of its parameters"
+        )
+    known = {id(one) for one in model.parameters()}
+    foreign = [one for group in optimizer.param_groups for one in group["params"] if id(one) not in known]
+    if foreign:
+        raise ElasticError(
+            f"the optimizer has {len(foreign)} parameters that {type(model).__name__} has not, the first of shape "
+            f"{list(foreign[0].shape)}: they would differ between ranks; put all that is trained, also a loss with "
+            "parameters, into one module, and give that to Elastic"
+        )
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ElasticError("LBFGS computes gradients several times a step, which ranks cannot add up; take another one")
+    if isinstance(schedule, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise ElasticError(
+            "ReduceLROnPlateau goes by a value that Elastic does not know; give a schedule whose `step` takes nothing"
+        )
+
+
+_SIZES = "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PALS_SIZE"
+"""Variables in which launchers say how many ranks there are: the first one that is set counts."""
+
+
+def _check_alone() -> None:
+    """Refuse to train alone beside other ranks, each of which would train on everything.
+
+    Raises:
+        ElasticError: other ranks were started with this one.
+    """
+    name, size = next(((name, os.environ[name]) for name in _SIZES if name in os.environ), ("", "1"))
+    if size.isdecimal() and int(size) > 1:
+        raise ElasticError(
+            f"{size} ranks were started ({name}), but not by the parent that elastic training needs, so each would "
+            f"train alone; start them by `python -m wilkins.tasks.elastic -n {size} PROGRAM`, in a workflow by "
+            "`mpiexec: python -m wilkins.tasks.elastic` beside `nprocs:`"
+        )
+
+
+def _rates(optimizer: torch.optim.Optimizer) -> list[float]:
+    """The learning rate of each group of parameters; 0 for an optimizer that finds its own."""
+    return [float(group.get("lr") or 0.0) for group in optimizer.param_groups]
+
+
+def _set_rates(optimizer: torch.optim.Optimizer, rates: Sequence[float]) -> None:
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        if isinstance(group.get("lr"), Tensor):
+            group["lr"].fill_(rate)
+        elif group.get("lr") is not None:
+            group["lr"] = rate
 
 
 def _mixed(*numbers: int) -> int:

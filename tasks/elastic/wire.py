@@ -1,9 +1,12 @@
-"""Messages between the parent and its ranks: a line of JSON each, over a socket of the parent's folder."""
+"""Messages between the parent and its ranks: a line of JSON each, over a socket that has a name and no file."""
 
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import socket
+import struct
 from typing import Any
 
 Message = dict[str, Any]
@@ -38,16 +41,35 @@ class Lines:
         return found
 
 
-def listen(path: str) -> socket.socket:
-    """The parent's door; whoever may enter the folder may connect."""
+def listen() -> tuple[socket.socket, str]:
+    """The parent's door, and its address. Its name is gone with the parent, however that ends."""
+    address = f"@wilkins-elastic-{os.getpid()}-{secrets.token_hex(8)}"
     door = socket.socket(socket.AF_UNIX)
-    door.bind(path)
+    door.bind(_name(address))
     door.listen(128)
-    return door
+    return door, address
 
 
-def connect(path: str) -> socket.socket:
+def accept(door: socket.socket) -> socket.socket | None:
+    """A connection of this user's; None: it is another user's, or has ended already."""
+    try:
+        line, _ = door.accept()
+    except OSError:
+        return None
+    _, user, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    if user != os.getuid():
+        line.close()
+        return None
+    return line
+
+
+def connect(address: str) -> socket.socket:
     """A rank's connection to its parent."""
     line = socket.socket(socket.AF_UNIX)
-    line.connect(path)
+    line.connect(_name(address))
     return line
+
+
+def _name(address: str) -> str:
+    """As the kernel knows an address without a file."""
+    return f"\0{address.removeprefix('@')}"

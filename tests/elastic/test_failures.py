@@ -14,6 +14,7 @@ HOUR = 3600.0
 MANY = Training(mtbf=50 * HOUR, ranks=50, work=48 * HOUR, checkpoint=60, restart=300)
 
 
+@pytest.mark.usual("660")
 @pytest.mark.parametrize("interval", [300, 660, 1200, 3000])
 def test_restarts_take_as_long_as_by_dalys_formula(interval: float) -> None:
     simulated = simulate(MANY, "restart", interval, runs=150)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from wilkins.tasks.elastic.membership import Break, End, Expel, Form, Formed, Membership, Report, Wanted, agreed
+from wilkins.tasks.elastic.membership import Break, End, Ended, Expel, Form, Formed, Membership, Report, Wanted, agreed
 
 STEPS = 2
 
@@ -73,9 +73,9 @@ def test_who_dies_while_it_waits_for_the_end_is_none_of_the_survivors() -> None:
     membership = Membership(range(3))
     for rank in range(3):
         membership.ready(rank, Report(0, fresh=True))
-    assert membership.ready(0, Report(9, finished=True)) == []
+    assert membership.ready(0, Report(9, finished=True)) == [Ended(1, (1, 2), 9)]
     assert membership.gone(0) == []
-    assert membership.ready(1, Report(9, finished=True)) == []
+    assert membership.ready(1, Report(9, finished=True)) == [Ended(1, (2,), 9)]
     assert membership.ready(2, Report(9, finished=True)) == [End((1, 2), (1, 2))]
 
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
+from wilkins.errors import count_of
 from wilkins.tasks.continual.errors import CheckpointError, LearningError
 from wilkins.tasks.continual.learner import saved_learner
 from wilkins.tasks.continual.learner.batches import INPUT, TARGET, Checker, joined, orders
@@ -101,6 +102,8 @@ class Learner:
         self.seed = seed
         self.steps = 0
         self._elastic = elastic
+        self._told = 0
+        """Samples of the rehearsal buffer that the parent of the ranks knows of."""
         self.position = Position()
         self._begun = False
         self._checker = Checker(port, nan=check_nan)
@@ -206,7 +209,15 @@ class Learner:
             mine = chosen[step.share(len(chosen))]
             recalled = self.step({name: tensor[mine] for name, tensor in samples.items()}, offer=offer).recalled
         self.steps = self._elastic.step
+        self._tell_loss(self._elastic)
         return Step(self.steps, len(chosen), recalled, torch.tensor(self._elastic.value), None)
+
+    def _tell_loss(self, elastic: Elastic) -> None:
+        """Let the parent of the ranks know what dies with this one."""
+        held = self.strategy.statistics()
+        if held is not None and held.size != self._told:
+            self._told = held.size
+            elastic.tell_loss(f"{count_of(held.size, 'sample')} of its rehearsal buffer")
 
     def leave_experience(self) -> None:
         """Give up the rest of an experience that was begun, as after a restart that cannot get its data any more."""
