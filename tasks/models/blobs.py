@@ -19,6 +19,7 @@ from wilkins.tasks.models.errors import DamagedModel
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _SHELF = re.compile(r"[0-9a-f]{2}")
+_PIECE = 1 << 20
 
 
 class Blobs:
@@ -32,17 +33,15 @@ class Blobs:
         return self.folder / digest[:2] / digest
 
     def put(self, data: memoryview) -> tuple[str, bool]:
-        """Let bytes be there; returns their digest, and whether they were not there before.
+        """Let bytes be there; returns their digest, and whether they were not there, whole, before.
 
         They outlast a failure of the machine only after `settle`.
         """
         digest = hashlib.sha256(data).hexdigest()
         path = self.path(digest)
-        try:
-            if path.stat().st_size == data.nbytes:
-                return digest, False
-        except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        if _holds(path, data):
+            return digest, False
+        path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, writer=secrets.token_hex(4)) as file:
             file.write(data)
             file.flush()
@@ -97,3 +96,19 @@ class Blobs:
                     yield path.name, path
                 elif path.name.startswith(".") and path.name.endswith(".part"):
                     yield "", path
+
+
+def _holds(path: Path, data: memoryview) -> bool:
+    """Whether a file has these bytes; false if it cannot be read, as on a bad disk: then it is written anew."""
+    try:
+        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size != data.nbytes:
+                return False
+            at = 0
+            while at < data.nbytes and (piece := file.read(_PIECE)):
+                if piece != bytes(data[at : at + len(piece)]):  # which compares faster than a view
+                    return False
+                at += len(piece)
+            return at == data.nbytes
+    except OSError:
+        return False

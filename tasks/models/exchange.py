@@ -66,7 +66,8 @@ def exported(
         if target.exists():
             raise ModelError(f"{target} is there already; give a new folder, or a file that ends with .safetensors")
         with new_folder(target) as folder:
-            config = {**record.about.get("config", {}), _OURS: _known(record)}
+            config = record.about.get("config")
+            config = {**(config if isinstance(config, dict) else {}), _OURS: _known(record)}
             (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
             _write_tensors(record, tensors, read, folder / TENSORS)
     except OSError as error:

@@ -2,7 +2,8 @@
 
 Each host has an index of its own, since SQLite's locks are not to be trusted between hosts. A query brings it up to
 date: a folder of models' files that has another time than when it was listed is listed again, since a file has come or
-gone. What a query finds is looked at again, since a model may have been removed, and its name given to another one.
+gone. After a removal the files of all models are looked at, since another model may have the name of a removed one.
+What a query finds is looked at again for the same reason.
 
 A layer's hash stands for all layers before it. So the models with the longest common prefix are those that have the
 last layer, else those that have the last but one, and so on. Which layers of an architecture any model has is found by
@@ -24,7 +25,7 @@ from types import TracebackType
 
 from wilkins.tasks.models.errors import DamagedModel
 from wilkins.tasks.models.graph import Graph
-from wilkins.tasks.models.records import SHELVES, SUFFIX, Record, file_of, read_record
+from wilkins.tasks.models.records import REMOVED, SHELVES, SUFFIX, Record, file_of, read_record
 
 _LOG = logging.getLogger("wilkins.models")
 _FORMAT = 1
@@ -138,7 +139,8 @@ class Index:
         base = self._opened()
         listed = dict(base.execute("SELECT shelf, time FROM listed"))
         changed = [shelf for shelf in SHELVES if listed.get(shelf, 0) != self._time(shelf)]
-        if changed:
+        row = base.execute("SELECT files FROM listed WHERE shelf = ?", (REMOVED,)).fetchone()
+        if changed or (row[0] if row else "") != self._removal():
             try:
                 self._update(base, changed)
             except sqlite3.OperationalError:  # a file that may only be read
@@ -152,6 +154,10 @@ class Index:
             return (self._models / shelf).stat().st_mtime_ns
         except FileNotFoundError:
             return 0
+
+    def _removal(self) -> str:
+        """What tells the last removal of models from others; empty: there was none."""
+        return _stamp(self._models.with_name(REMOVED))
 
     def _opened(self) -> sqlite3.Connection:
         if self._base is None:
@@ -184,6 +190,18 @@ class Index:
                 settled = time.time_ns() - time_ > _SETTLED
                 row = (shelf, time_ if settled else -1, "/".join(there))
                 base.execute("INSERT OR REPLACE INTO listed VALUES(?, ?, ?)", row)
+            self._replace(base)
+
+    def _replace(self, base: sqlite3.Connection) -> None:
+        """Read models anew that have the names of removed ones, if some were removed since this was done last."""
+        removal = self._removal()
+        row = base.execute("SELECT files FROM listed WHERE shelf = ?", (REMOVED,)).fetchone()
+        if removal == (row[0] if row else ""):
+            return
+        for name, stamp in base.execute("SELECT name, stamp FROM models").fetchall():
+            if stamp != _stamp(file_of(self._models, name)):
+                self._added(base, name)
+        base.execute("INSERT OR REPLACE INTO listed VALUES(?, 0, ?)", (REMOVED, removal))
 
     def _read_anew(self, base: sqlite3.Connection, names: Sequence[str]) -> None:
         with _transaction(base):

@@ -24,6 +24,8 @@ from wilkins.tasks.models.tensors import SPEC, Stored
 FORMAT, FORMAT_VERSION = "wilkins-model", 1
 SUFFIX = ".json"
 NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+REMOVED = ".removed"
+"""A file in the store that has another time after models were removed."""
 SHELVES = "0123456789abcdef"
 """Folders that models' files are in, by the digests of their names: a change of one is found without a look at all."""
 _NAME = checked_json.like(NAMES, "a model's name")
@@ -113,6 +115,8 @@ class Record:
         Raises:
             NoSuchModel: a pattern matches no layer.
         """
+        if isinstance(patterns, str):
+            raise ModelError(f"layers are the text {patterns!r}; give a list of them: [{patterns!r}]")
         found: dict[str, Stored] = {}
         for pattern in patterns:
             layers = [one for one in self.graph.layers if _matches(one.name, pattern)]
@@ -141,21 +145,30 @@ def check_name(name: str) -> None:
     Raises:
         ModelError: no model is called so.
     """
-    if not NAMES.fullmatch(name):
+    if not isinstance(name, str) or not NAMES.fullmatch(name):
         raise ModelError(
             f"a model cannot be called {name!r}; a name has letters, digits, '.', '-' and '_', 100 at most, and begins "
             "with a letter or a digit"
         )
 
 
-def check_score(score: float | None) -> None:
-    """Look at a score that somebody gives a model.
+def plain_score(score: Any) -> float | None:
+    """A score that somebody gives a model, also as a number of NumPy or torch, as JSON gives it back.
 
     Raises:
         ModelError: it is no finite number.
     """
-    if score is not None and not math.isfinite(score):
-        raise ModelError(f"the score of a model is {score}, and must be a finite number; leave it out if it has none")
+    if score is None:
+        return None
+    try:
+        value = math.nan if isinstance(score, str | bytes | bool) else float(score)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ModelError(
+            f"the score of a model is {score!r:.80}, and must be a finite number; leave it out if it has none"
+        )
+    return score if type(score) in (int, float) else value
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +179,7 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     try:
         found = checked_json.parse(json.dumps(dict(values), allow_nan=False))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ModelError(
             f"what is said about the model cannot be kept: {error}; give numbers, texts, lists and dictionaries of them"
         ) from error
@@ -188,18 +201,42 @@ def read_record(file: Path) -> Record:
     except OSError as error:
         raise DamagedModel(f"{file} cannot be read: {error.strerror}") from error
     try:
-        values = _RECORD(unsealed(raw, FORMAT, FORMAT_VERSION), "")
-        del values["format"], values["version"]
-        values["tensors"] = {name: Stored(**one) for name, one in values["tensors"].items()}
-        values["parent"] = values["parent"] and Parent(**values["parent"])
-        record = Record(**values)
-        if f"{record.name}{SUFFIX}" != file.name:
-            raise checked_json.Wrong(f"it was written for the model {record.name!r}, and has been renamed")
-        for layer in record.graph.layers:
-            if missing := [one for one in layer.tensors.values() if one not in record.tensors]:
-                raise checked_json.Wrong(f"the layer {layer.name!r} has a tensor {missing[0]!r}, and the model has not")
-        for name, one in record.tensors.items():
-            SHA256(one.blob, f"tensors[{name!r}].blob")
+        return _record(raw, file.name)
     except checked_json.Wrong as error:
         raise DamagedModel(f"{file} is not what was written: {error}") from error
+
+
+def written(record: Record) -> bytes:
+    """A model as its file has it; it was read again, since what cannot be read must not be put.
+
+    Raises:
+        ModelError: something of it is no value that is kept.
+    """
+    try:
+        raw = record.text().encode()
+        if len(raw) > SHEETS:
+            raise checked_json.Wrong(f"it takes {len(raw):,} bytes without its tensors, of which {SHEETS:,} are kept")
+        _record(raw, f"{record.name}{SUFFIX}")
+    except (TypeError, ValueError, RecursionError, checked_json.Wrong) as error:
+        raise ModelError(
+            f"the model {record.name!r} cannot be kept: {error}; give tags as texts, and configurations of layers as "
+            "numbers, texts, lists and dictionaries of them"
+        ) from error
+    return raw
+
+
+def _record(raw: bytes, file: str) -> Record:
+    """What is written of a model. Raises Wrong if it is something else."""
+    values = _RECORD(unsealed(raw, FORMAT, FORMAT_VERSION), "")
+    del values["format"], values["version"]
+    values["tensors"] = {name: Stored(**one) for name, one in values["tensors"].items()}
+    values["parent"] = values["parent"] and Parent(**values["parent"])
+    record = Record(**values)
+    if f"{record.name}{SUFFIX}" != file:
+        raise checked_json.Wrong(f"it was written for the model {record.name!r}, and has been renamed")
+    for layer in record.graph.layers:
+        if missing := [one for one in layer.tensors.values() if one not in record.tensors]:
+            raise checked_json.Wrong(f"the layer {layer.name!r} has a tensor {missing[0]!r}, and the model has not")
+    for name, one in record.tensors.items():
+        SHA256(one.blob, f"tensors[{name!r}].blob")
     return record

@@ -3,6 +3,7 @@
     STORE/models/3/NAME.json   a model: its graph, and which blobs its tensors are; sealed by its own digest
     STORE/blobs/3f/3f8a...     the bytes of a tensor, whichever models have it
     STORE/.gate, .lease        locks (`leases.py`)
+    STORE/.removed             another text after each removal of models, for indices
     STORE/.index-HOST.sqlite   an index for queries, made of the models' files (`index.py`)
 
 A model is there from the moment its file has its name, which it gets when all its blobs are on the disk. No references
@@ -23,22 +24,24 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wilkins.atomic import part_of, sync
+from wilkins.atomic import part_of, put, sync
 from wilkins.errors import suggest
 from wilkins.tasks.models import leases
 from wilkins.tasks.models.blobs import Blobs
 from wilkins.tasks.models.errors import DamagedModel, ModelError, NameTaken, NoSuchModel
 from wilkins.tasks.models.graph import Graph, without_compiled
 from wilkins.tasks.models.records import (
+    REMOVED,
     SHELVES,
     SUFFIX,
     Parent,
     Record,
     check_name,
-    check_score,
     file_of,
+    plain_score,
     plain_values,
     read_record,
+    written,
 )
 from wilkins.tasks.models.tensors import Library, Stored, bytes_of, made
 
@@ -100,14 +103,19 @@ class ModelStore:
         """
         if name:
             check_name(name)
-        check_score(score)
+        if isinstance(tags, str):
+            raise ModelError(f"the tags of a model are the text {tags!r}; give a list of them: [{tags!r}]")
+        _check_kinds(graph, state)
+        score = plain_score(score)
         said = plain_values(about or {})
         self._make()
         with leases.shared(self.folder):
             origin = self._parent(parent) if isinstance(parent, str) else parent
             tensors = {}
-            for key, value in state.items():
-                key = without_compiled(key)
+            for given, value in state.items():
+                key = without_compiled(given)
+                if key in tensors:
+                    raise ModelError(f"the state has {key!r} twice, once as {given!r}; give the state of one model")
                 dtype, shape, data = bytes_of(value, key)
                 tensors[key] = Stored(dtype, shape, self._blobs.put(data)[0])
             _check_tensors(graph, tensors)
@@ -192,6 +200,7 @@ class ModelStore:
         """
         from wilkins.tasks.models.index import Index  # needs SQLite, as nothing else here does
 
+        _check_kinds(graph, {})
         with Index(self._existing(), self._models) as index:
             return index.query(graph, limit)
 
@@ -209,6 +218,9 @@ class ModelStore:
             self._file(name).unlink(missing_ok=True)
         for shelf in {self._file(name).parent for name in names}:
             sync(shelf)
+        if names:  # their names may be given to other models, which no time of a folder tells
+            with contextlib.suppress(OSError):  # a full disk is no reason not to remove
+                put(self.folder / REMOVED, secrets.token_hex(8), writer=secrets.token_hex(4))
 
     def prune(self, patience: float = leases.PATIENCE) -> Pruned:
         """Remove the blobs that no model has, and what killed writers have left. Waits for others to end what they do.
@@ -289,13 +301,14 @@ class ModelStore:
     def _publish(self, record: Record) -> str:
         """Let a model's file have its name, unless another one has."""
         path = self._file(record.name)
+        raw = written(record)
         part = part_of(path, secrets.token_hex(4))
         if not path.parent.is_dir():
             path.parent.mkdir(exist_ok=True)
             sync(self._models)
         try:
-            with part.open("x", encoding="utf-8") as file:
-                file.write(record.text())
+            with part.open("xb") as file:
+                file.write(raw)
                 file.flush()
                 os.fsync(file.fileno())
             try:
@@ -329,6 +342,17 @@ def _name(part: Path, path: Path) -> None:
         if path.exists():  # two writers of one name may both come to this line: the later one is kept, whole
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
         part.replace(path)
+
+
+def _check_kinds(graph: Any, state: Any) -> None:
+    """Refuse what is often given in place of a graph or a state."""
+    if not isinstance(graph, Graph):
+        raise ModelError(
+            f"the architecture was given as a {type(graph).__name__}; give its graph, graph_of(model), of "
+            "wilkins.tasks.models"
+        )
+    if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
+        raise ModelError(f"the state was given as a {type(state).__name__}; give tensors by name: model.state_dict()")
 
 
 def _check_tensors(graph: Graph, tensors: Mapping[str, Stored]) -> None:

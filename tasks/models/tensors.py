@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from wilkins.tasks.checkpoint.state import checked_json
 from wilkins.tasks.checkpoint.state.safetensors import TYPES
@@ -66,11 +66,18 @@ def bytes_of(value: Any, name: str) -> tuple[str, tuple[int, ...], memoryview]:
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
+        if value.is_meta or torch.nn.parameter.is_lazy(value):
+            raise ModelError(f"{name!r} is a tensor without values; give the state of a model that has been filled")
         if value.layout != torch.strided or dtype not in TYPES:
             raise _not_kept(name, f"a tensor of {dtype}, {value.layout}".removesuffix(", torch.strided"))
         host = value.detach().resolve_conj().resolve_neg().cpu()
         flat = host.clone(memory_format=torch.contiguous_format) if not host.is_contiguous() else host
         return dtype, tuple(value.shape), flat.reshape(-1).view(torch.uint8).numpy().data
+    if isinstance(value, Mapping):
+        raise ModelError(
+            f"{name!r} holds other values, and is no tensor; give the state of one model, which may be an entry of a "
+            "checkpoint, or leave this out"
+        )
     import numpy as np
 
     if not isinstance(value, np.ndarray | np.generic):
@@ -96,6 +103,8 @@ def made(stored: Stored, data: bytearray, name: str, library: Library) -> Any:
     Raises:
         ModelError: the library has no such type.
     """
+    if library not in get_args(Library):
+        raise ModelError(f"no tensors of {library!r} can be made; give one of {', '.join(get_args(Library))}")
     if library == "torch":
         import torch
 

@@ -17,7 +17,9 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.nn.parameter import is_lazy
 
+from wilkins.tasks.models.errors import ModelError
 from wilkins.tasks.models.graph import INPUT, Graph, Layer, Traced, without_compiled
 from wilkins.tasks.models.tensors import bytes_of
 
@@ -60,7 +62,14 @@ def graph_of(
         model: the module, compiled or not; it is not changed.
         example: inputs that it takes, for torch.export.
         preprocessing: steps that prepare its inputs, each an operation with its configuration.
+
+    Raises:
+        ModelError: it is no module, or one whose lazy layers have no shape yet.
     """
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"the graph of a {type(model).__name__} was asked for; give the model, a torch.nn.Module")
+    if lazy := [name for name, one in (*model.named_parameters(), *model.named_buffers()) if is_lazy(one)]:
+        raise ModelError(f"{lazy[0]!r} has no shape yet, as in lazy layers; call the model with samples once before")
     model = _uncompiled(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of tracers, about what they make of a module

@@ -135,3 +135,14 @@ def test_several_processes_put_and_ask_at_once(store: ModelStore) -> None:
     assert [one.score for one in store.query(graph, 99)] == sorted([*range(15)] * 3, reverse=True)
     with Index(store.folder, store.folder / "models") as index:
         assert sorted(index.content()) == store.names()
+
+
+def test_another_model_of_a_removed_one_s_name_is_found_though_a_lesser_one_is_there(store: ModelStore) -> None:
+    store.put(chain(1), state_of(1, 1), name="lesser")
+    store.put(Graph((Layer("x", "other"),), "fx"), {}, name="best")
+    time.sleep(0.15)
+    for _ in range(2):
+        assert store.query(chain(4), 1) == [Found("lesser", None, 2)]
+    store.remove(["best"])
+    store.put(chain(4), state_of(4, 1), name="best")
+    assert store.query(chain(4), 1) == [Found("best", None, 5)]

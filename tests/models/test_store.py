@@ -326,3 +326,61 @@ def test_a_full_disk_leaves_the_store_as_it_was(store: ModelStore, monkeypatch: 
 def test_graph_is_kept(store: ModelStore) -> None:
     graph = Graph((Layer("x", "input"), Layer("l0", "f", {"k": [1, {"a": None}]}, ("x",), {"w": "w"})), "fx")
     assert store.record(store.put(graph, {"w": np.ones(1)})).graph == graph
+
+
+def test_a_model_that_is_put_again_mends_its_blobs(store: ModelStore) -> None:
+    state = state_of(3, 1)
+    store.put(chain(3), state, name="a")
+    for count, (_, path) in enumerate(sorted(store._blobs.files())):
+        data = bytearray(path.read_bytes())
+        path.write_bytes(data[:-1] if count else data[:-1] + bytes([data[-1] ^ 1]))
+    assert store.damage("a")
+    store.put(chain(3), state, name="a")
+    assert not store.damage("a")
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"tags": "small"}, r"give a list of them: \['small'\]"),
+        ({"tags": [1]}, r"tags\[0\] is 1, and must be a string"),
+        ({"tags": ["x" * (65 << 20)]}, "of which 67,108,864 are kept"),
+        ({"score": "0.5"}, "must be a finite number"),
+        ({"score": True}, "must be a finite number"),
+        ({"score": 10**400}, "must be a finite number"),
+        ({"name": 5}, "cannot be called 5"),
+    ],
+    ids=["text-for-tags", "number-for-tag", "large-tag", "text-for-score", "truth-for-score", "huge-score", "no-name"],
+)
+def test_what_could_not_be_read_again_is_not_put(store: ModelStore, said: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        store.put(chain(1), state_of(1, 1), **{"name": "a", **said})
+    assert store.names() == []
+
+
+def test_scores_may_be_numbers_of_numpy(store: ModelStore) -> None:
+    store.put(chain(1), state_of(1, 1), name="a", score=np.float32(0.5))
+    assert store.record("a").score == 0.5
+
+
+def test_what_is_given_in_place_of_a_graph_or_a_state_is_named(store: ModelStore) -> None:
+    state = state_of(1, 1)
+    words: Any
+    for words, message in [
+        (({}, state), "graph_of"),
+        ((chain(1), [1]), r"model.state_dict\(\)"),
+        ((chain(1), {1: np.ones(2)}), r"model.state_dict\(\)"),
+        ((chain(1), {"model": state}), "entry of a checkpoint"),
+        ((chain(1), {**state, "_orig_mod.l0.weight": np.ones(2)}), "'l0.weight' twice"),
+    ]:
+        with pytest.raises(ModelError, match=message):
+            store.put(*words)
+    store.put(chain(1), state, name="a")
+    asks: list[Callable[[], Any]] = [
+        lambda: store.query({}),  # type: ignore[arg-type]
+        lambda: store.get("a", layers="l0"),
+        lambda: store.get("a", library="jax"),  # type: ignore[arg-type]
+    ]
+    for ask, message in zip(asks, ["graph_of", r"give a list of them: \['l0'\]", "torch, numpy"], strict=True):
+        with pytest.raises(ModelError, match=message):
+            ask()
