@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import socket
 import struct
 from typing import Any
@@ -43,7 +42,7 @@ class Lines:
 
 def listen() -> tuple[socket.socket, str]:
     """The parent's door, and its address. Its name is gone with the parent, however that ends."""
-    address = f"@wilkins-elastic-{os.getpid()}-{secrets.token_hex(8)}"
+    address = f"@wilkins-elastic-{os.getpid()}-{os.urandom(8).hex()}"
     door = socket.socket(socket.AF_UNIX)
     door.bind(_name(address))
     door.listen(128)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from wilkins.errors import count_of
+from wilkins.errors import count_of, refused
 from wilkins.tasks.models.errors import DamagedModel, ModelError, NoSuchModel
 from wilkins.tasks.models.exchange import exported, found
 from wilkins.tasks.models.kin import Member, difference, family
@@ -154,16 +155,26 @@ def exported_to(folder: Path, name: str, target: Path, layers: Sequence[str]) ->
 def imported(folder: Path, source: Path, *, name: str, parent: str, score: float | None, tags: Sequence[str]) -> str:
     """Put the model in a safetensors file, or in a folder of Hugging Face's."""
     model = found(source)
-    put = ModelStore(folder).put(
-        model.graph,
-        model.tensors,
-        name=name,
-        parent=parent,
-        score=model.score if score is None else score,
-        tags=[*model.tags, *tags],
-        about=model.about,
-    )
+    with _writing(folder):
+        put = ModelStore(folder).put(
+            model.graph,
+            model.tensors,
+            name=name,
+            parent=parent,
+            score=model.score if score is None else score,
+            tags=[*model.tags, *tags],
+            about=model.about,
+        )
     return f"put {put}: {count_of(len(model.tensors), 'tensor')} in {count_of(len(model.graph.layers), 'layer')}"
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Say what the file system refuses, as on a full disk or where one may only read."""
+    try:
+        yield
+    except OSError as error:
+        raise refused(folder, "be written", error) from error
 
 
 def pruned(folder: Path, remove: Sequence[str], keep: int | None) -> str:
@@ -178,8 +189,9 @@ def pruned(folder: Path, remove: Sequence[str], keep: int | None) -> str:
                 "have no score; name those that are to go, with --remove"
             )
         gone += [one.name for one in sorted(left, key=_best_first)[keep:]]
-    store.remove(gone)
-    done = store.prune()
+    with _writing(folder):
+        store.remove(gone)
+        done = store.prune()
     lines = [f"removed {name}" for name in gone]
     lines.append(f"removed {count_of(done.blobs, 'tensor')} that no model has, {done.bytes:,} bytes")
     if done.parts:

@@ -194,3 +194,18 @@ def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "is no folder; give the folder of a model store" in said(capsys, "list", tmp_path / "none", code=2)
     assert "holds no models" in said(capsys, "prune", tmp_path, code=2)
     assert "did you mean 'lineage'" in said(capsys, "linage", tmp_path, code=2)
+
+
+def test_a_store_that_cannot_be_written_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = folder.parent / "base.safetensors"
+    said(capsys, "export", folder, "base", target)
+    place = folder.parent / "file"
+    place.touch()
+    assert f"{place / 'store'}: cannot be written" in said(capsys, "import", place / "store", target, code=3)
+
+
+def test_a_model_with_what_is_no_configuration_is_exported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ModelStore(folder).put(chain(1), state_of(1, 1), name="odd", about={"config": "small"})
+    said(capsys, "export", folder, "odd", folder.parent / "odd")
+    said(capsys, "import", folder, folder.parent / "odd", "--name", "again")
+    assert ModelStore(folder).record("again").about == {"config": "small"}

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from wilkins import atomic
-from wilkins.errors import WilkinsError, count_of
+from wilkins.errors import WilkinsError, count_of, refused
 from wilkins.tasks.continual.sections import saves_in
 from wilkins.tasks.group import Group
 from wilkins.tasks.models import ModelStore, graph_of
@@ -235,4 +235,6 @@ def put(
     except NameTaken:  # training is not lost for a name
         name = store.put(graph, state, parent=parent, score=score, tags=section["tags"], about=about)
         print(f"{section['store']} has another model {given!r} already, so this one is called otherwise", flush=True)
+    except OSError as error:
+        raise refused(Path(section["store"]), "be written", error) from error
     print(f"put the model {name!r} into {section['store']}", flush=True)
