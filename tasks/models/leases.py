@@ -118,9 +118,10 @@ def _locked(descriptor: int, how: int, given_up: float) -> bool:
 
 
 def _sign(gate: int) -> None:
-    """Say in the gate's file who has closed it."""
-    os.ftruncate(gate, 0)
-    os.pwrite(gate, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+    """Say in the gate's file who has closed it, if there is room: a full disk is what removing is for."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(gate, 0)
+        os.pwrite(gate, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
 
 
 def _who(gate: int) -> str:

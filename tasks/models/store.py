@@ -31,6 +31,7 @@ from wilkins.tasks.models.blobs import Blobs
 from wilkins.tasks.models.errors import DamagedModel, ModelError, NameTaken, NoSuchModel
 from wilkins.tasks.models.graph import Graph, without_compiled
 from wilkins.tasks.models.records import (
+    NAMES,
     REMOVED,
     SHELVES,
     SUFFIX,
@@ -163,9 +164,9 @@ class ModelStore:
         return leases.shared(self._existing())
 
     def names(self) -> list[str]:
-        """The names of all models."""
+        """The names of all models; other files that somebody has put beside theirs are none."""
         self._existing()
-        return sorted(path.name.removesuffix(SUFFIX) for path in self._files() if not path.name.startswith("."))
+        return sorted(name for path in self._files() if NAMES.fullmatch(name := path.name.removesuffix(SUFFIX)))
 
     def record(self, name: str) -> Record:
         """What is known of a model.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -384,3 +385,21 @@ def test_what_is_given_in_place_of_a_graph_or_a_state_is_named(store: ModelStore
     for ask, message in zip(asks, ["graph_of", r"give a list of them: \['l0'\]", "torch, numpy"], strict=True):
         with pytest.raises(ModelError, match=message):
             ask()
+
+
+def test_a_full_disk_can_be_pruned(store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put(chain(2), state_of(2, 1), name="a")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.pwrite", full)
+    monkeypatch.setattr("wilkins.tasks.models.store.put", full)
+    store.remove(["a"])
+    assert store.prune().blobs == 2
+
+
+def test_files_beside_those_of_models_are_none(store: ModelStore) -> None:
+    store.put(chain(1), state_of(1, 1), name="a")
+    next(store.folder.glob("models/*/a.json")).with_name("my notes.json").write_text("{}")
+    assert store.names() == ["a"] and [one.name for one in store.records()] == ["a"]
