@@ -77,6 +77,7 @@ class GlooGroup:
 
     def _connected(self, link: Link) -> Any:
         made: list[Any] = []
+        wrong: list[str] = []
         done = threading.Event()
 
         def connect() -> None:
@@ -90,15 +91,16 @@ class GlooGroup:
                 made[0]._set_default_timeout(timedelta(seconds=self._patience))
                 store.set(f"connected/{self._place}", b"1")
                 store.wait([f"connected/{place}" for place in range(len(self.formed.members))])
-            except (RuntimeError, ElasticError):
+            except (RuntimeError, ElasticError) as error:
                 made.clear()
+                wrong.append(str(error).partition("\n")[0])
             done.set()
             link.wake()
 
         threading.Thread(target=connect, daemon=True, name="elastic-connect").start()
         link.wait_until(done, self.formed.generation, self._patience)
         if not made:
-            raise GroupLost
+            raise GroupLost(wrong[0])
         return made.pop()
 
     def add_up(self, tensor: Tensor, step: int) -> None:

@@ -21,6 +21,9 @@ from wilkins.tasks.elastic.tensors import Contribution, as_bytes, from_bytes
 from wilkins.tasks.started_by import ADDRESS, SIZE
 from wilkins.values import dataclass
 
+_FAILURES = 10
+"""Attempts, one after the other, to come into a group; each rank that dies meanwhile may take one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -120,7 +123,7 @@ class Elastic:
         self._fresh = True
         self._prepared = self._broke = self._again = self._shares = self._under_way = self._stepping = False
         self._parted = False
-        self._pending = self._discarded = 0
+        self._pending = self._discarded = self._failures = 0
         self._value = 0.0
         self._stepped_at = time.monotonic()
         self._changed = False
@@ -359,18 +362,25 @@ class Elastic:
         """Connect to the members of a group, and come to where it begins."""
         if self._prepared and self.step < formed.step and not self._fresh:
             self._finish_step()
-        lost = False
+        lost = ""
         try:
             self._group = GlooGroup(self._link, formed, self.rank, self._patience)
             if self.rank not in formed.holders:
                 self._set_state(self._group.receive_state(), formed.step)
             elif self.rank == formed.source:
                 self._send_state(self._group)
-        except GroupLost:
-            lost = True
+        except GroupLost as error:
+            lost = str(error) or "the group was lost"
         if lost:
             self._lose()
+            self._failures += 1
+            if self._failures > _FAILURES + self.size:
+                raise ElasticError(
+                    f"rank {self.rank} cannot connect to the others, in {self._failures} attempts: {lost}; see whether "
+                    "this machine lets processes connect to 127.0.0.1, and open as many files as they need (ulimit -n)"
+                )
             return
+        self._failures = 0
         self._left, self._fresh, self._broke = None, False, False
         self._again, self._shares = formed.again, self.rank in formed.contributors
         if not formed.again:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -148,6 +149,17 @@ def stands_still(rank: int) -> dict[str, Any]:
 def frozen_differ(rank: int) -> dict[str, Any]:
     """A rank freezes what the other one trains."""
     return Training(frozen=rank == 1).run(lambda _: None)
+
+
+def connects_to_none(_: int) -> dict[str, Any]:
+    """Ranks may open no more files, and a connection is one."""
+    training = Training()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/dev/fd").iterdir()]) - 1, before[1]))
+    try:
+        return training.run(lambda _: None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def loses(rank: int) -> dict[str, Any]:

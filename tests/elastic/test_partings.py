@@ -13,7 +13,7 @@ from support.running import must_run
 
 pytestmark = pytest.mark.needs("python:torch")
 
-NAMES = ("joins", "own_schedule", "leaves", "totals_differ", "frozen_differ", "loses")
+NAMES = ("joins", "own_schedule", "leaves", "totals_differ", "frozen_differ", "connects_to_none", "loses")
 
 
 def tried(folder: Path, *names: str) -> dict[str, Any]:
@@ -68,6 +68,11 @@ def test_a_rank_that_is_stopped_before_it_connects_is_given_up(tmp_path: Path) -
 def test_ranks_that_train_other_parameters_are_told(became: dict[str, Any]) -> None:
     errors = became["frozen_differ"]["errors"]
     assert "'first.weight' has the shape None here, and [8, 6] there; make the same model on all ranks" in errors
+
+
+def test_ranks_that_cannot_connect_give_up(became: dict[str, Any]) -> None:
+    found = became["connects_to_none"]
+    assert found["code"] == 1 and "cannot connect to the others, in 13 attempts" in found["errors"], found
 
 
 def test_what_is_lost_with_a_rank_is_said(became: dict[str, Any]) -> None:
