@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from wilkins.errors import count_of
 from wilkins.tasks.continual.errors import CheckpointError, LearningError
 from wilkins.tasks.continual.learner import saved_learner
 from wilkins.tasks.continual.learner.batches import INPUT, TARGET, Checker, joined, orders
@@ -217,7 +216,7 @@ class Learner:
         held = self.strategy.statistics()
         if held is not None and held.size != self._told:
             self._told = held.size
-            elastic.tell_loss(f"{count_of(held.size, 'sample')} of its rehearsal buffer")
+            elastic.tell_loss(f"{held.size} of the samples in rehearsal buffers")
 
     def leave_experience(self) -> None:
         """Give up the rest of an experience that was begun, as after a restart that cannot get its data any more."""
