@@ -271,7 +271,11 @@ def _doctor(parsed: argparse.Namespace) -> int:
     if parsed.program is None:
         found = [*meaning.of_machine(machine.machine()), self_test()]
     elif Path(parsed.program).suffix in (".yaml", ".yml"):
-        found = [one for facts in programs.of_workflow(Path(parsed.program)) for one in meaning.of_program(facts)]
+        from wilkins.doctor import containers
+
+        file = Path(parsed.program)
+        found = [one for facts in programs.of_workflow(file) for one in meaning.of_program(facts)]
+        found += [meaning.of_container(facts) for facts in containers.of_workflow(file)]
     else:
         found = meaning.of_program(programs.of_words(parsed.program))
     streams.show(show.as_json(found) if parsed.json else show.as_text(found))

@@ -71,7 +71,7 @@ ROOMS = {
     "launch/hosts": "errors transport schema values plan launch/programs launch/watch launch/records launch",
     "launch/hostjob": "atomic errors terminal transport plan launch/programs launch/watch launch/records launch "
     "launch/job launch/hosts values",
-    "doctor": "terminal spec plan transport launch/programs",
+    "doctor": "errors schema terminal spec plan transport launch/programs",
     "record": "atomic errors terminal schema spec plan transport launch/programs doctor",
     "report": "errors flow transport names schema terminal tasks spec plan launch/records",
     "report/crate": "doctor errors launch/records names plan report terminal",

@@ -44,6 +44,22 @@ class ProgramFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerFacts:
+    """What tasks run in: an image, or a folder with a root file system."""
+
+    name: str
+    """As the user gave it."""
+    runtime: str = ""
+    """The program that starts it."""
+    libc: tuple[int, ...] = ()
+    """The version of its glibc; empty: it has none, or it could not be asked."""
+    needed: tuple[int, ...] = ()
+    """The version that the layer needs."""
+    problem: str = ""
+    """Why it cannot be used, or could not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Mpi:
     """An MPI of which a launcher was found."""
 

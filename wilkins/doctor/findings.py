@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from wilkins.doctor.facts import THREAD_MULTIPLE, Hdf5, MachineFacts, Mpi, ProgramFacts, SharedMemory
+from wilkins.doctor.facts import THREAD_MULTIPLE, ContainerFacts, Hdf5, MachineFacts, Mpi, ProgramFacts, SharedMemory
 from wilkins.terminal.tables import binary_size
 
 Level = Literal["ok", "note", "wrong"]
@@ -96,6 +96,22 @@ def _mpis(mpis: tuple[Mpi, ...]) -> Iterator[Finding]:
             cure = "use `wilkins run` alone, which needs no threads, or an MPI that was built with them"
             text = f"{where}, without MPI_THREAD_MULTIPLE: `mpiexec -n N wilkins run` asks for it"
             yield Finding("note", "MPI", text, cure)
+
+
+def of_container(facts: ContainerFacts) -> Finding:
+    """Whether the layer can be preloaded into programs of a container."""
+    about = f"container {facts.name}"
+    if facts.problem:
+        what, _, cure = facts.problem.partition("; ")
+        return Finding("wrong", about, what, cure)
+    wanted = ".".join(map(str, facts.needed))
+    if not facts.libc:
+        cure = "take an image with glibc, such as Debian, Ubuntu or Rocky"
+        return Finding("wrong", about, f"it has no glibc (musl?), and the layer needs {wanted}", cure)
+    text = f"glibc {'.'.join(map(str, facts.libc))}, started by {facts.runtime}; the layer needs glibc {wanted}"
+    if facts.libc >= facts.needed:
+        return Finding("ok", about, text)
+    return Finding("wrong", about, text, "take a newer image, or build Wilkins on a system as old as that one")
 
 
 def of_program(facts: ProgramFacts) -> list[Finding]:

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from wilkins.doctor.facts import Hdf5, ProgramFacts
+from wilkins.errors import Problem
+from wilkins.plan.environments import of_task
 from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.plan.program import Program, find_libraries, find_program, inspect
 from wilkins.spec.load import load
@@ -42,7 +44,7 @@ def of_words(word: str, *args: str) -> ProgramFacts:
 
 
 def of_workflow(file: Path) -> Iterator[ProgramFacts]:
-    """The programs of a workflow file, but for ready-made tasks.
+    """The programs of a workflow file, but for ready-made tasks and what is in containers.
 
     Raises:
         WorkflowError: the file is wrong.
@@ -51,22 +53,28 @@ def of_workflow(file: Path) -> Iterator[ProgramFacts]:
     home = document.path.resolve().parent
     seen = set()
     for task in document.workflow.tasks:
-        if ready_made(task) or task.func in seen:
+        key = (task.func, task.venv, task.conda, task.modules)
+        if ready_made(task) or task.container or key in seen:
             continue
-        seen.add(task.func)
+        seen.add(key)
+        problems: list[Problem] = []
+        found = of_task(task, home, problems)
+        commands, python, libraries = (found.commands, found.python, found.libraries) if found else (None, None, None)
         try:
-            yield _facts(task.func, *find_program(task.func, home))
+            if problems:
+                raise ValueError(problems[0].message)
+            yield _facts(task.func, *find_program(task.func, home, commands, python), libraries)
         except ValueError as error:
             yield ProgramFacts(task.func, problem=str(error))
 
 
-def _facts(name: str, program: Program, script: Path | None) -> ProgramFacts:
+def _facts(name: str, program: Program, script: Path | None, libraries: str | None = None) -> ProgramFacts:
     interpreter = program.interpreter or program.path
     python = script is not None or _PYTHON.fullmatch(interpreter.name) is not None
     source = script or (program.path if program.interpreter and python else None)
     extensions = list(python_extensions(source, interpreter)) if source else []
     files = [interpreter if python else program.path, *extensions]
-    library_path = os.environ.get("LD_LIBRARY_PATH", "")
+    library_path = os.environ.get("LD_LIBRARY_PATH", "") if libraries is None else libraries
     linked = linked_mpi(files, library_path)
     mpiexec = no_mpiexec = ""
     if linked:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 
-from wilkins.errors import ResourceError
+from wilkins.errors import ResourceError, WilkinsError
 from wilkins.launch.begin import begin_run, brief, end_export, exporter_of
 from wilkins.launch.options import Ended, RunOptions, going_back
 from wilkins.launch.programs import environment as env
@@ -150,7 +151,12 @@ class Start:
         coupled = bool(self._ports.of(task.index))
         port = env.free_port()
         more, descriptors = self.extras(task)
-        own = self.own_variables(task) | more
+        try:
+            own = self.own_variables(task) | more
+        except WilkinsError as error:
+            raise OSError(0, str(error)) from error
+        if task.container:
+            return self._start_contained(task, own, port, filename)
         if task.kind == "plain":
             layer = self._board.environment(task.index, 0) if coupled else {}
             world = env.world_variables(1, rank=0, local_rank=0, port=port)
@@ -163,6 +169,26 @@ class Start:
         base = {**env.MPIEXEC_DEFAULTS, **self._base, **world, **own}
         ranks = env.merged(base, {}, layer)
         words = env.mpi_words(task, {name: ranks[name] for name in (*layer, *world)}, filename)
+        return process.start(words, base, task.cwd, task.stdin)
+
+    def _start_contained(self, task: TaskPlan, own: dict[str, str], port: int, filename: str | None) -> Program:
+        """Start a task's program in its container; the layer goes into the program alone."""
+        from wilkins.plan import containers
+
+        is_mpi = task.kind == "mpi"
+        layer = self._board.environment(task.index, None if is_mpi else 0) if self._ports.of(task.index) else {}
+        if layer and is_mpi and self._shares_cores:
+            layer |= {env.SHARES_CORES: "1"}
+        rank = None if is_mpi else 0
+        world = env.world_variables(task.nprocs, rank=rank, local_rank=rank, port=port)
+        inside = env.merged(world, {name: own[name] for name in own if name == "LD_PRELOAD"}, layer)
+        if is_mpi:
+            words, inside = env.mpi_words(task, inside, filename), {**env.MPIEXEC_DEFAULTS, **containers.MPI_VARIABLES}
+        else:
+            words = env.program_words(task, filename)
+        words = env.contained(task, words, own, inside, self._records.path)
+        path = self._base.get("PATH", os.defpath)
+        base = {**containers.outside({**self._base, **own}), "PATH": path}  # what starts containers needs its own
         return process.start(words, base, task.cwd, task.stdin)
 
 

@@ -130,24 +130,27 @@ def _module_path(interpreter: Path) -> tuple[str, ...]:
     return tuple(part for part in done.stdout.splitlines() if part)
 
 
-def choose_mpiexec(linked: list[Linked], home: Path) -> tuple[str, ...]:
+def choose_mpiexec(
+    linked: list[Linked], home: Path, commands: str | None = None, libraries: str | None = None
+) -> tuple[str, ...]:
     """The launcher for a program, with the options it needs, without ``-n``.
 
     Args:
         linked: the MPIs that the program would load; with none or several, the environment's decides.
         home: folder of the interpreter of a Python program, else of the Python that runs Wilkins.
+        commands, libraries: the task's ``PATH`` and ``LD_LIBRARY_PATH``; None: this process's.
 
     Raises:
         ValueError: there is none; the message says how to get it.
     """
-    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = (commands or os.environ.get("PATH", os.defpath)).split(os.pathsep)
     if len(linked) == 1:
         family, library = linked[0].family, linked[0].library
         near = [parent / "bin" for parent in library.parents][:4] if library else []
         if library:
             near += [parent / "bin" for parent in library.resolve().parents][:4]
         for candidate in _candidates(_LAUNCHERS[family], [*near, home, *path]):
-            if launcher_family(candidate) == family:
+            if launcher_family(candidate, libraries) == family:
                 return (candidate, *launcher_options(family))
         where = f" (it is linked to {library})" if library else ""
         raise ValueError(
@@ -156,7 +159,7 @@ def choose_mpiexec(linked: list[Linked], home: Path) -> tuple[str, ...]:
         )
     known = {one.family for one in linked}
     for candidate in _candidates(_ANY_LAUNCHER, [home, *path]):
-        found = launcher_family(candidate)
+        found = launcher_family(candidate, libraries)
         if found and (not known or found in known):
             return (candidate, *launcher_options(found))
     raise ValueError(f"no mpiexec was found to start its ranks; {_INSTALL['mpich']}, or name one with 'mpiexec:'")
@@ -180,13 +183,24 @@ def _candidates(names: tuple[str, ...], folders: Iterable[str | Path]) -> Iterat
 
 
 @cache
-def launcher_family(mpiexec: str) -> Family | None:
-    """The family of an ``mpiexec``, by what it says of its version."""
+def launcher_family(mpiexec: str, libraries: str | None = None) -> Family | None:
+    """The family of an ``mpiexec``, by what it says of its version.
+
+    Args:
+        libraries: the ``LD_LIBRARY_PATH`` that it needs; None: this process's.
+    """
     import subprocess
 
+    environment = None if libraries is None else {**os.environ, "LD_LIBRARY_PATH": libraries}
     try:
         done = subprocess.run(
-            [mpiexec, "--version"], capture_output=True, text=True, errors="replace", timeout=20, check=False
+            [mpiexec, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=20,
+            check=False,
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

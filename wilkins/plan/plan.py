@@ -86,6 +86,50 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Activation:
+    """What is activated on a host before a program starts: modules, then a virtual or a conda environment."""
+
+    modules: tuple[str, ...] = ()
+    """To be loaded; ``purge`` as the first word unloads all others before."""
+    modulecmd: tuple[str, ...] = ()
+    """The program of the modules system."""
+    modulepath: str = ""
+    """Where modules are looked for, if a host has no ``MODULEPATH``."""
+    venv: Path | None = None
+    conda: Path | None = None
+    conda_name: str = ""
+    """What ``CONDA_DEFAULT_ENV`` is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlan:
+    """What starts a program in an image or in a folder with a root file system."""
+
+    runtime: Literal["apptainer", "podman", "bwrap"]
+    program: str
+    """That of the runtime."""
+    image: str
+    folders: tuple[str, ...] = ()
+    """Folders of this machine that are seen in it under their own paths: the workflow's."""
+    binds: tuple[str, ...] = ()
+    """Others: ``PATH``, or ``PATH:PATH`` with the path in the container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The environment of a task's program, beside its variables."""
+
+    shown: str
+    """In words."""
+    activation: Activation | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    """What the activation sets on `host`; a variable that it removes is empty."""
+    host: str = ""
+    """Where it was computed; other hosts compute their own."""
+    container: ContainerPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPlan:
     """One task instance, ready to start."""
 
@@ -154,6 +198,13 @@ class TaskPlan:
     """For a half of a relay: the steps that it carries to another host, in words. Empty for other tasks."""
     is_part: bool = False
     """Other ranks of the task run on other hosts."""
+    environment: Environment | None = None
+    """None: the launcher's."""
+
+    @property
+    def container(self) -> ContainerPlan | None:
+        """What its program runs in; None: this machine."""
+        return self.environment.container if self.environment else None
 
     @property
     def entry_name(self) -> str:

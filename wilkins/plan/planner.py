@@ -19,19 +19,20 @@ from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
 from wilkins.plan.graph import Wiring, instance_name, wire
 from wilkins.plan.mpi import Linked, choose_mpiexec, linked_mpi, may_use_mpi, python_extensions
-from wilkins.plan.plan import ELASTIC, FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortRef, TaskPlan
+from wilkins.plan.plan import ELASTIC, FUNCTION, START, ChannelPlan, Environment, Kind, Launch, Plan, PortRef, TaskPlan
 from wilkins.plan.ports import Ports
 from wilkins.plan.program import Program, find_program, has_hdf5_inside
 from wilkins.schema.reading import plain
 from wilkins.spec.ensemble import Instances, numbers_text
 from wilkins.spec.gpu_names import asks
 from wilkins.spec.load import Document, load
-from wilkins.spec.workflow import Task, Workflow, function_of, ready_made
+from wilkins.spec.workflow import ENVIRONMENT_KEYS, Task, Workflow, function_of, ready_made
 from wilkins.tasks.registry import ReadyMade, all_tasks
 from wilkins.transport.plan_table import values_of
 from wilkins.values import dataclass, replace
 
 if TYPE_CHECKING:
+    from wilkins.plan.environments import Found
     from wilkins.plan.gpus import Machine
 
 RETRIES = 3
@@ -52,6 +53,7 @@ class _Command:
     """Whether it is a Python program; None: it was not found."""
     alone: bool = False
     """Whether its ranks are independent: it was started by an ``mpiexec``, and has no MPI."""
+    environment: Environment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,7 @@ def _planned(
         restart=_restart(task, instance, words),
         saves=_saves(task),
         placement=task.placement,
+        environment=command.environment,
     )
 
 
@@ -479,17 +482,62 @@ def _commands(
 ) -> list[_Command]:
     """The program of each instance."""
     place = home if folder is None or (home / task.func).exists() else folder  # what a package lacks is the user's
+    found = None
+    if any(getattr(task, name) for name in ENVIRONMENT_KEYS):
+        from wilkins.plan import environments
+
+        found = environments.of_task(task, home, problems)
+        if found is None:
+            return [_Command(Path(task.func), (), ())] * task.taskCount
+        if found.environment.container:
+            return [_contained(task, home, couples, launch, found, problems)] * task.taskCount
     if copies := _copies(task, place):
-        return [_command(one, place, couples, launch, problems) for one in copies]
-    return [_command(task, place, couples, launch, problems)] * task.taskCount
+        return [_command(one, place, couples, launch, found, problems) for one in copies]
+    return [_command(task, place, couples, launch, found, problems)] * task.taskCount
 
 
-def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: list[Problem]) -> _Command:
+def _contained(
+    task: Task, home: Path, couples: bool, launch: Launch, found: Found, problems: list[Problem]
+) -> _Command:
+    """A program in a container, and the ``mpiexec`` there."""
+    from wilkins.plan import environments
+
+    container = found.environment.container
+    assert container is not None
+    script = None
+    try:
+        program, script = environments.program_inside(task.func, home, container)
+        if couples and program.unreachable:
+            raise ValueError(program.unreachable)
+    except ValueError as error:
+        problems.append(Problem(task.where.of("func"), f"{task.label}: {error}"))
+        program = Program(Path(task.func), "elf")
+    if couples and (message := environments.too_old(container)):
+        problems.append(Problem(task.where.of("container"), f"{task.label}: {message}"))
+    if launch == "one-job":
+        message = (
+            f"{task.label}: 'container' is for tasks that `wilkins run` starts itself, and this is an MPI job; start "
+            "the workflow without an mpiexec"
+        )
+        problems.append(Problem(task.where.of("container"), message))
+    words = () if script is None else (str(script),)
+    mpiexec = (task.mpiexec or ("mpiexec",)) if _kind(task, launch) == "mpi" else ()
+    return _Command(program.path, words, mpiexec, script is not None, environment=found.environment)
+
+
+def _command(
+    task: Task, home: Path, couples: bool, launch: Launch, found: Found | None, problems: list[Problem]
+) -> _Command:
     """Finds a task's program and its launcher; reports what keeps it from being started."""
+    commands, python = (found.commands, found.python) if found else (None, None)
     try:
         ready = ready_made(task)
         called = START if ready else FUNCTION if function_of(task) else None
-        program, script = (Program(Path(sys.executable), "elf"), called) if called else find_program(task.func, home)
+        program, script = (
+            (Program(Path(sys.executable), "elf"), called)
+            if called
+            else find_program(task.func, home, commands, python)
+        )
         for module in all_tasks()[ready].needs if ready else ():
             if not _is_installed(module):
                 raise ValueError(
@@ -502,29 +550,30 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
         problems.append(Problem(task.where.of("func"), f"{task.label}: {error}"))
         return _Command(Path(task.func), (), ())
     first = task.prefix[0] if task.prefix else "/"
-    if "/" not in first and not shutil.which(first, path=(task.env or {}).get("PATH")):
+    if "/" not in first and not shutil.which(first, path=(task.env or {}).get("PATH", commands)):
         message = f"{task.label}: there is no {first!r} on PATH; mend 'prefix' or install it"
         problems.append(Problem(task.where.of("prefix"), message))
     words = () if script is None else (str(script),)
-    command = _Command(program.path, words, (), _is_python(program, script))
+    environment = found.environment if found else None
+    command = _Command(program.path, words, (), _is_python(program, script), environment=environment)
     if is_elastic(task) and _kind(task, launch) == "mpi":
         return replace(command, mpiexec=(sys.executable, str(ELASTIC)))
     if _kind(task, launch) == "plain" or (launch == "one-job" and not _may_be_started_again(task)):
         return command
     try:
         if task.mpiexec:
-            found = shutil.which(task.mpiexec[0]) or _local(home, task.mpiexec[0])
-            if not found:
+            launcher = shutil.which(task.mpiexec[0], path=commands) or _local(home, task.mpiexec[0])
+            if not launcher:
                 raise ValueError(
                     f"there is no {task.mpiexec[0]!r} on PATH; mend 'mpiexec' or load the module that has it"
                 )
             # Open MPI looks for the rest of itself beside the folder it is started from: give it the real one.
-            launcher = Path(found).parent.resolve() / Path(found).name
-            return replace(command, mpiexec=(str(launcher), *task.mpiexec[1:]))
-        linked, near = _linked(task, program, script, home)
-        return replace(
-            command, mpiexec=choose_mpiexec(linked, near), alone=not linked and not may_use_mpi(program, script)
-        )
+            path = Path(launcher).parent.resolve() / Path(launcher).name
+            return replace(command, mpiexec=(str(path), *task.mpiexec[1:]))
+        libraries = (task.env or {}).get("LD_LIBRARY_PATH", found.libraries if found else _environment_path())
+        linked, near = _linked(task, program, script, home, libraries)
+        mpiexec = choose_mpiexec(linked, near, commands, libraries if found else None)
+        return replace(command, mpiexec=mpiexec, alone=not linked and not may_use_mpi(program, script))
     except ValueError as error:
         if launch == "alone" or task.mpiexec or _takes_filename(task):  # else its first start needs none
             problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))
@@ -559,9 +608,10 @@ def _is_python(program: Program, script: Path | None) -> bool:
     return script is not None or re.fullmatch(_PYTHON, interpreter.name) is not None
 
 
-def _linked(task: Task, program: Program, script: Path | None, home: Path) -> tuple[list[Linked], Path]:
+def _linked(
+    task: Task, program: Program, script: Path | None, home: Path, library_path: str
+) -> tuple[list[Linked], Path]:
     """The MPIs that a task's program would load, and the folder in which to look for a launcher first."""
-    library_path = (task.env or {}).get("LD_LIBRARY_PATH", _environment_path())
     interpreter = program.interpreter or program.path
     if not re.fullmatch(_PYTHON, interpreter.name) and interpreter != Path(sys.executable):
         return linked_mpi([program.path], library_path), Path(sys.executable).parent

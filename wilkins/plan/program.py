@@ -9,6 +9,7 @@ import shutil
 import stat
 import struct
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -20,7 +21,7 @@ Barrier = Literal["static", "rights", "capabilities", "musl", "processor"]
 """Why the layer cannot be preloaded into a program."""
 
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
-_DT_NEEDED, _DT_STRTAB, _DT_RPATH, _DT_RUNPATH = 1, 5, 15, 29
+_DT_NEEDED, _DT_STRTAB, _DT_RPATH, _DT_RUNPATH, _DT_VERNEED = 1, 5, 15, 29, 0x6FFFFFFE
 _MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243, "i686": 3, "armv7l": 40, "s390x": 22}
 _CAPABILITIES = "security.capability"
 _MUSL = "ld-musl"
@@ -57,6 +58,8 @@ class Elf:
     needed: tuple[str, ...]
     search: tuple[str, ...]
     """RPATH and RUNPATH, ``$ORIGIN`` replaced."""
+    versions: tuple[str, ...] = ()
+    """Of symbols, that it needs of its libraries: ``GLIBC_2.34``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +129,37 @@ def _parse_elf(path: Path, data: mmap.mmap) -> Elf:
         if tag == 0:
             break
         tags.append((tag, value))
-    strings = next((value for tag, value in tags if tag == _DT_STRTAB), 0)
-    start = next(
-        (offset + strings - address for address, offset, size in loads if address <= strings < address + size), 0
-    )
+
+    def place(wanted: int) -> int:
+        """Where in the file a table is; 0: there is none."""
+        at = next((value for tag, value in tags if tag == wanted), 0)
+        return next((offset + at - address for address, offset, size in loads if address <= at < address + size), 0)
+
+    start = place(_DT_STRTAB)
+
+    def text(at: int) -> str:
+        return data[start + at : data.find(b"\0", start + at)].decode()
 
     def texts(*wanted: int) -> list[str]:
-        found = [start + value for tag, value in tags if tag in wanted]
-        return [data[at : data.find(b"\0", at)].decode() for at in found]
+        return [text(value) for tag, value in tags if tag in wanted]
 
     origin = str(path.resolve().parent)
     search = [part for text in texts(_DT_RPATH, _DT_RUNPATH) for part in text.split(":") if part]
     search = [part.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for part in search]
-    return Elf(machine, interpreter, tuple(texts(_DT_NEEDED)), tuple(search))
+    versions = (text(at) for at in _version_names(data, place(_DT_VERNEED), order))
+    return Elf(machine, interpreter, tuple(texts(_DT_NEEDED)), tuple(search), tuple(versions))
+
+
+def _version_names(data: mmap.mmap, table: int, order: str) -> Iterator[int]:
+    """Where, among the strings, the versions are that a file needs (System V ABI, ``Elf64_Verneed``)."""
+    while table:
+        _, count, _, first, following = struct.unpack_from(order + "HHIII", data, table)
+        at = table + first
+        for _ in range(count):
+            name, next_name = struct.unpack_from(order + "8xII", data, at)
+            yield name
+            at += next_name
+        table = table + following if following else 0
 
 
 def find_libraries(start: Path, library_path: str = "", limit: int = 400) -> dict[str, Path | None]:
@@ -202,8 +223,11 @@ def system_libraries() -> dict[str, tuple[str, ...]]:
         return {}
 
 
-def inspect(path: Path) -> Program:
+def inspect(path: Path, commands: str | None = None) -> Program:
     """What kind of program a file is.
+
+    Args:
+        commands: the ``PATH`` on which ``env`` looks for an interpreter; None: this process's.
 
     Raises:
         ValueError: it cannot be executed; the message says why and how to mend it.
@@ -225,7 +249,7 @@ def inspect(path: Path) -> Program:
     except OSError:
         return Program(path, "elf", barrier)
     if head.startswith(b"#!"):
-        return Program(path, "script", barrier, _interpreter(path, head))
+        return Program(path, "script", barrier, _interpreter(path, head, commands))
     if not head:
         raise ValueError(f"{str(path)!r} is empty; build the program, or give another")
     elf = read_elf(path)
@@ -260,14 +284,14 @@ def _linked(elf: Elf, machine: int | None) -> Barrier | None:
     return "processor" if machine is not None and elf.machine != machine else None
 
 
-def _interpreter(path: Path, head: bytes) -> Path:
+def _interpreter(path: Path, head: bytes, commands: str | None) -> Path:
     line = head[2:].split(b"\n", 1)[0].decode(errors="replace").strip(" \t")
     words = re.split(r"[ \t]+", line) if line else []
     if not words:
         raise ValueError(f"the first line of {str(path)!r} names no interpreter; write for example '#!/bin/sh'")
     if Path(words[0]).name == "env" and len(words) > 1:
         name = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), words[-1])
-        found = shutil.which(name)
+        found = shutil.which(name, path=commands)
     else:
         name = words[0]
         found = name if os.access(name, os.X_OK) else None
@@ -279,40 +303,46 @@ def _interpreter(path: Path, head: bytes) -> Path:
     return Path(found)
 
 
-def find_program(name: str, home: Path) -> tuple[Program, Path | None]:
+def find_program(
+    name: str, home: Path, commands: str | None = None, python: Path | None = None
+) -> tuple[Program, Path | None]:
     """The program to execute and, for a Python task, the script it runs.
 
-    A Python script runs under the Python that runs this, unless it is executable and its first line has the path of
-    another interpreter.
+    A Python script runs under the Python that runs this, or under `python`, unless it is executable and its first line
+    has the path of another interpreter.
+
+    Args:
+        commands: the ``PATH`` of the task; None: this process's.
 
     Raises:
         ValueError: there is none that can be executed.
     """
     func = Path(name).expanduser()
     local = home / func
+    python = python or Path(sys.executable)
     if func.suffix == ".py":
-        return _python(local, name)
+        return _python(local, name, python, commands)
     if func.suffix == ".hx":
         plain = local.with_suffix("")
         if plain.is_file():
-            return inspect(plain), None
+            return inspect(plain, commands), None
         if local.with_suffix(".py").is_file():
-            return _python(local.with_suffix(".py"), name)
+            return _python(local.with_suffix(".py"), name, python, commands)
         raise ValueError(f"there is neither {plain.name!r} nor {plain.name + '.py'!r} for {name!r}; " + _hint(plain))
     if "/" in name:
         if local.exists():
-            return inspect(local), None
+            return inspect(local, commands), None
     elif local.is_file() and not _is_blocked(local):
-        return inspect(local), None
+        return inspect(local, commands), None
     else:
-        found = shutil.which(name)
+        found = shutil.which(name, path=commands)
         if found:
-            return inspect(Path(found)), None
+            return inspect(Path(found), commands), None
         if local.exists():
-            return inspect(local), None
+            return inspect(local, commands), None
     module = local.with_name(f"{local.name}.py")
     if module.is_file():
-        return _python(module, name)
+        return _python(module, name, python, commands)
     raise ValueError(_missing(name, local))
 
 
@@ -325,17 +355,17 @@ def _hint(plain: Path) -> str:
     return _BUILD_HINT.format(stem=plain.name)
 
 
-def _python(script: Path, func: str) -> tuple[Program, Path | None]:
+def _python(script: Path, func: str, python: Path, commands: str | None) -> tuple[Program, Path | None]:
     if script.is_dir():
         raise ValueError(f"{str(script)!r} is a directory; give the Python file in it")
     if not script.is_file():
         raise ValueError(_missing(func, script))
-    if _names_interpreter(script):
-        return inspect(script), None
-    return Program(Path(sys.executable), "elf"), script.resolve()
+    if names_interpreter(script):
+        return inspect(script, commands), None
+    return Program(python, "elf"), script.resolve()
 
 
-def _names_interpreter(script: Path) -> bool:
+def names_interpreter(script: Path) -> bool:
     """Whether a Python script can be executed and says by a path which interpreter runs it, another than this one or
     with options. A script that leaves it to ``env`` takes any Python.
     """

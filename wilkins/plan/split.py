@@ -82,6 +82,7 @@ def host_parts(plan: Plan) -> tuple[HostPart, ...]:
         _check_order(plan, task)
         _check_starts(plan, task)
     _check_sets(plan)
+    _check_containers(plan)
     ranks = [_ranges(task) for task in plan.tasks]
     readers = [_readers(plan, channel, ranks) for channel in plan.channels]
     for channel, found in zip(plan.channels, readers, strict=True):
@@ -169,6 +170,16 @@ def _check_sets(plan: Plan) -> None:
             raise ResourceError(
                 f"{port.origin}: task {plan.tasks[port.task].name!r}: the steps of {port.steps!r} are {what}, which "
                 "are for tasks on one host; run the workflow without --hosts"
+            )
+
+
+def _check_containers(plan: Plan) -> None:
+    """Containers are for tasks on one host."""
+    for task in plan.tasks:
+        if task.container:
+            raise ResourceError(
+                f"{task.origin}: {task.name}: a 'container' on several hosts was not tested; run the workflow without "
+                "--hosts, or the task without a container"
             )
 
 

@@ -93,6 +93,9 @@ def _orders(plan: Plan) -> Iterator[str]:
     """A line for each stage, for each task that starts after others, and for each policy on failures."""
     for group in _grouped(plan.tasks, lambda task: _base(plan, task.index)):
         name, task = _members(plan, [task.index for task in group]), group[0]
+        if task.environment:
+            python = f" ({task.executable})" if task.executable.name.startswith("python") else ""
+            yield f"{name} runs in {task.environment.shown}{python}"
         if stage := [port for port in plan.ports if port.passes_on and port.task == task.index]:
             yield f"{name} is a stage: it passes on {listed([port.pattern for port in stage])}, which it reads"
         if task.after:

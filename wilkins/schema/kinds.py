@@ -13,6 +13,7 @@ from wilkins.errors import suggest
 from wilkins.flow.policy import FlowPolicy, from_flow, from_io_freq
 from wilkins.flow.publish import PublishRule
 from wilkins.schema.reading import INVALID, NAMED_KINDS, Kind, Reader
+from wilkins.values import dataclass
 
 WHOLE_FILE = "the workflow file"
 
@@ -422,6 +423,57 @@ class Publish(Kind):
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A container as the workflow file gives it."""
+
+    name: str
+    """``docker://NAME``, or the path of a file or folder."""
+    binds: tuple[str, ...] = ()
+    """``PATH``, or ``PATH:PATH`` with the path in the container."""
+
+
+class Container(Kind):
+    """An image, alone or with folders."""
+
+    meaning = "an image, or {image: IMAGE, binds: [PATH, ...]}"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        if not isinstance(node, yaml.MappingNode):
+            name = reader.text(node, who, self.meaning)
+            return self._image(reader, node, who, name, ())
+        pairs = reader.pairs(node, who)
+        for name, (name_node, _) in pairs.items():
+            if name not in _IMAGE_KEYS:
+                hint = suggest(name, _IMAGE_KEYS) or f"; it is {self.meaning}"
+                return reader.problem(name_node, f"{who} has no {name!r}{hint}")
+        if "image" not in pairs:
+            return reader.problem(node, f"{who} lacks 'image'; write {self.meaning}")
+        name = reader.text(pairs["image"][1], f"{who} 'image'", "a text")
+        listed = pairs["binds"][1] if "binds" in pairs else None
+        items = listed.value if isinstance(listed, yaml.SequenceNode) else [listed] if listed is not None else []
+        binds = tuple(reader.text(item, f"{who} 'binds' item {place}", "a path") for place, item in enumerate(items, 1))
+        return self._image(reader, node, who, name, binds)
+
+    def _image(self, reader: Reader, node: yaml.Node, who: str, name: Any, binds: tuple[Any, ...]) -> Any:
+        if name is INVALID or INVALID in binds:
+            return INVALID
+        if not name or not all(binds):
+            return reader.problem(node, f"{who} must be {self.meaning}")
+        for bind in binds:
+            _, _, inside = bind.partition(":")
+            if bind.count(":") > 1 or (":" in bind and not inside.startswith("/")):
+                return reader.problem(node, f"{who}: {bind!r} must be PATH, or PATH:PATH with an absolute second path")
+        return Image(name, binds)
+
+    def schema(self) -> dict[str, Any]:
+        name = {"type": "string", "minLength": 1}
+        many = {"anyOf": [{"type": "array", "items": name}, name]}
+        full = {"type": "object", "properties": {"image": name, "binds": many}, "required": ["image"]}
+        return {"anyOf": [name, {**full, "additionalProperties": False}]}
+
+
+_IMAGE_KEYS = ("image", "binds")
 _MOMENTS = ("close", "next", "flush", "end")
 
 FlowValue = tuple[FlowPolicy, bool]

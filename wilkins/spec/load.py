@@ -17,7 +17,18 @@ from wilkins.schema.reading import INVALID, Reader, keys_of, scalars
 from wilkins.schema.sections import SectionMap
 from wilkins.spec import contradictions, doubles, parameters, sweep
 from wilkins.spec.ensemble import INSTANCE, PerInstance, placeholders
-from wilkins.spec.workflow import Dset, InPort, OutPort, Parameter, Port, Task, Workflow, default_name, ready_made
+from wilkins.spec.workflow import (
+    ENVIRONMENT_KEYS,
+    Dset,
+    InPort,
+    OutPort,
+    Parameter,
+    Port,
+    Task,
+    Workflow,
+    default_name,
+    ready_made,
+)
 from wilkins.tasks.registry import PREFIX, all_tasks
 from wilkins.values import dataclass, replace
 
@@ -58,6 +69,12 @@ def load(path: str | Path, overrides: Sequence[str] = (), environment: Mapping[s
         if name not in reader.used:
             reader.note(parameter.where.position, f"parameter {name!r} is not used; write ${{{name}}}, or remove it")
     tasks = tuple(_swept(doubles.joined(reader, task)) for task in _named(reader, workflow.tasks))
+    if any(name in section.where for section in (workflow, *tasks) for name in ENVIRONMENT_KEYS):
+        from wilkins.spec import environments
+
+        tasks = tuple(environments.with_default(workflow, task) for task in tasks)
+        for where, message in (found for task in tasks for found in environments.contradictions(task)):
+            reader.problem(where, message)
     workflow = replace(workflow, name=workflow.name or path.stem, tasks=tasks)
     if not re.fullmatch(_TASK_NAME, workflow.name):
         workflow = replace(workflow, name=default_name(workflow.name))

@@ -15,9 +15,11 @@ from wilkins.flow.restart import RestartRule
 from wilkins.names import own_form, text_of
 from wilkins.schema.file_names import FileNames, has_pieces, names_of
 from wilkins.schema.kinds import (
+    Container,
     Flow,
     FlowValue,
     Function,
+    Image,
     ListOf,
     Publish,
     Scalar,
@@ -267,6 +269,28 @@ class TaskModel:
     where: Where
 
 
+_VENV = (
+    "A Python virtual environment, as a path: the program runs as if it were active, and `.py` runs under its Python "
+    "(`wilkins help environments`)."
+)
+_CONDA = (
+    "A conda environment, by its name or, with a `/` in it, by its path: the program runs as if it were active, and "
+    "`.py` runs under its Python."
+)
+_MODULES = (
+    "Environment modules that are loaded, in this order, before the program starts, such as `[gcc/12, hdf5]`; with "
+    "`purge` as the first word, after all others were unloaded."
+)
+_CONTAINER = (
+    "What the program runs in: an image (`image.sif`, `docker://NAME`) or a folder with a root file system; with "
+    "folders of this machine to be seen in it: `{image: image.sif, binds: [/data, ./input:/input]}`."
+)
+_OF_ALL = "The `{}` of tasks that give none of `venv`, `conda`, `modules` and `container`."
+
+ENVIRONMENT_KEYS = ("venv", "conda", "modules", "container")
+"""Keys of a task that say in which environment its program runs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A program of the workflow."""
@@ -329,6 +353,10 @@ class Task:
     prefix: tuple[str, ...] = key(
         Words(), default=(), doc="Words before the program on every rank, such as `numactl -N 0`."
     )
+    venv: str | None = key(text(), default=None, doc=_VENV)
+    conda: str | None = key(text(), default=None, doc=_CONDA)
+    modules: tuple[str, ...] = key(ListOf(text()), default=(), doc=_MODULES)
+    container: Image | None = key(Container(), default=None, doc=_CONTAINER)
     threads: int | None = key(
         integer(1), default=None, doc="Threads per rank, given to the program as `OMP_NUM_THREADS`."
     )
@@ -487,6 +515,10 @@ class Workflow:
     name: str | None = key(text(), default=None, doc="Name of the workflow; left out: the file's, without suffix.")
     doc: str | None = key(text(), default=None, doc="What the workflow does, in a line.")
     memory: int = key(size(), default=0, doc="The `memory` of out-ports that do not give their own; 0: no limit.")
+    venv: str | None = key(text(), default=None, doc=_OF_ALL.format("venv"))
+    conda: str | None = key(text(), default=None, doc=_OF_ALL.format("conda"))
+    modules: tuple[str, ...] = key(ListOf(text()), default=(), doc=_OF_ALL.format("modules"))
+    container: Image | None = key(Container(), default=None, doc=_OF_ALL.format("container"))
     parameters: dict[str, Parameter] | None = key(
         SectionMap(Parameter, "parameter"),
         default=None,

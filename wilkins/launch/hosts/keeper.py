@@ -27,6 +27,7 @@ from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.hosts.startup import Refused, Startup
 from wilkins.launch.hosts.status import HostResult, HostStatus
 from wilkins.launch.options import going_back
+from wilkins.launch.programs import environment as env
 from wilkins.launch.programs.guard import Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal
 from wilkins.launch.programs.process import Program
@@ -116,6 +117,8 @@ class Keeper:
         plan = self._plan = planfile.loads(_seen(self.run / "plan.json"))
         self.part: HostPart = next(part for part in host_parts(plan) if part.host == setup["host"])
         self.name = plan.hosts[self.part.host].name
+        for task in self.part.plan.tasks:
+            env.entered(task)
         self._own = len(self.part.tasks)
         """Tasks, of which relays are none."""
         self.records = _HostRecords(self.run, self.name)

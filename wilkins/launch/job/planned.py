@@ -47,7 +47,7 @@ def worlds_of(plan: Plan) -> Worlds:
 
     ports, libraries, first = {}, {}, None
     for task in filter(env.joins_world, plan.tasks):
-        library, linked = mpi_library(task, {**env.user_environment(), **task.env})
+        library, linked = mpi_library(task, {**env.user_environment(), **env.entered(task), **task.env})
         if library is None:
             raise ResourceError(
                 f"{task.origin}: {task.name}: has {task.nprocs} ranks in this MPI job, but no MPI library is found "

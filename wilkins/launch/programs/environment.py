@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wilkins.plan.plan import TaskPlan
+from wilkins.transport.board import native_library
 from wilkins.transport.plan_table import RANK_VARIABLES
+
+if TYPE_CHECKING:
+    from wilkins.plan.containers import Entry
 
 LOCAL_RANK_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
 
@@ -146,7 +152,65 @@ def started_env(task: TaskPlan, points: Path | None) -> dict[str, str]:
 
         where[POINTS] = str(points)
     shown = {} if task.stdin or _UNBUFFERED in os.environ else {_UNBUFFERED: "y"}
-    return {**shown, **task.env, **where, **(task.resumed.env if task.resumed else {})}
+    return {**shown, **entered(task), **task.env, **where, **(task.resumed.env if task.resumed else {})}
+
+
+def entered(task: TaskPlan) -> dict[str, str]:
+    """The variables of the task's environment on this host.
+
+    Raises:
+        WilkinsError: it cannot be activated here.
+    """
+    environment = task.environment
+    if environment is None or environment.activation is None:
+        return {}
+    if environment.host == socket.gethostname():
+        return environment.variables
+    from wilkins.plan.activation import ActivationError, variables_of
+
+    try:
+        return variables_of(environment.activation)
+    except ActivationError as error:
+        raise ActivationError(f"{task.origin}: {task.name}: on {socket.gethostname()}: {error}") from error
+
+
+def contained(
+    task: TaskPlan, words: list[str], own: Mapping[str, str], inside: Mapping[str, str], records: Path
+) -> list[str]:
+    """A command that runs in the task's container.
+
+    Args:
+        own: the task's variables.
+        inside: variables of the command, which nothing outside gets.
+        records: the run's directory.
+    """
+    from wilkins.plan import containers
+
+    container = task.container
+    assert container is not None
+    library = str(native_library().parent)
+    folders = containers.folders_of(str(task.cwd), *container.folders, str(records), library)
+    listing = entries_of(Path(container.image))
+    return [*containers.command(container, str(task.cwd), folders, own, inside, listing), *words]
+
+
+def entries_of(root: Path) -> Callable[[str], list[Entry]]:
+    """What lists the folders of a root file system."""
+    from wilkins.plan.containers import Entry
+
+    def listing(folder: str) -> list[Entry]:
+        with os.scandir(root / folder) as found:
+            entries = sorted(found, key=lambda one: one.name)
+        links = {one.name: str(Path(one.path).readlink()) for one in entries if one.is_symlink()}
+        return [Entry(one.name, one.is_dir(follow_symlinks=False), links.get(one.name, "")) for one in entries]
+
+    return listing
+
+
+def exit_code(task: TaskPlan, code: int) -> int:
+    """The exit code of a task's program, where what starts containers tells a signal as 128 and its number."""
+    is_signal = task.container is not None and task.kind == "plain" and 128 < code < 128 + signal.NSIG
+    return 128 - code if is_signal else code
 
 
 def mpi_words(task: TaskPlan, variables: Mapping[str, str], filename: str | None) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from wilkins.launch.programs import process
-from wilkins.launch.programs.environment import takes_filename
+from wilkins.launch.programs.environment import exit_code, takes_filename
 from wilkins.launch.programs.hooks import run_hook
 from wilkins.launch.programs.output import Log, Stream
 from wilkins.launch.programs.process import Program, Used
@@ -243,6 +243,7 @@ class TaskRun:
 
     def reaped(self, code: int) -> None:
         """The program's process has ended; what that means, `judge` says."""
+        code = exit_code(self.plan, code)
         self._stop_clock()
         self._trace.ended(code)
         self.program = None
