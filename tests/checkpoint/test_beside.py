@@ -138,7 +138,7 @@ def test_what_a_link_led_to_may_be_gone_before_it_is_open(opened: Opener, monkey
 @pytest.mark.needs("python:torch")
 def test_ranks_that_open_different_versions_by_one_link_load_none(opened: Opener) -> None:
     """Else a sharded model would be made of two."""
-    from torch.distributed.checkpoint import DefaultLoadPlanner
+    from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 
     from wilkins.tasks.checkpoint.dcp import VersionReader
 
