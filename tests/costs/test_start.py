@@ -73,7 +73,8 @@ def test_a_run_imports_what_it_needs(tmp_path: Path) -> None:
     assert not [name for name in modules for other in NOT_NEEDED if f"{name}.".startswith(f"{other}.")]
     assert len([name for name in modules if name.startswith("wilkins")]) <= 96
     assert len(modules) <= 176
-    assert len(counted["compiled"]) <= 30, counted["compiled"]
+    # One of them only where MPI libraries of others have left shared memory, and the run lasts for half a second.
+    assert len(counted["compiled"]) <= 31, counted["compiled"]
 
 
 @pytest.mark.needs("strace")
