@@ -108,8 +108,8 @@ def difference(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str,
         for name, value in after.items()
         if before.get(name) != value and name not in _OF_SHELLS and not name.startswith("BASH_FUNC_")
     }
-    gone = {name: "" for name in before if name not in after and name not in _OF_SHELLS}
-    return {**changed, **{name: "" for name in gone if before[name]}}
+    gone = {name: "" for name, value in before.items() if value and name not in after and name not in _OF_SHELLS}
+    return changed | gone
 
 
 def _own_variables(prefix: Path) -> dict[str, str]:

