@@ -76,6 +76,8 @@ class Creations:
 
     def hear(self) -> bool:
         """Ask for one `CREATED`; False: none will come."""
+        if self._folder < 0:
+            return False
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._folder, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_ATTRIB)
             return True
