@@ -12,7 +12,7 @@ from support import waits
 from support.running import MPIEXEC, WAITS, WILKINS, started_tree, wait_for
 
 
-@pytest.mark.usual("all-one job")
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "4")], ids=["alone", "one job"])
 @pytest.mark.parametrize("policy", ["all", "latest"])

@@ -266,6 +266,7 @@ def test_two_channels_at_once(tasks: Tasks) -> None:
     assert tasks.said("read") == [f"x{step}.h5 y.h5" for step in range(6)]
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch")
 def test_torch_tensors_in_a_run(tasks: Tasks) -> None:
     tasks.write(

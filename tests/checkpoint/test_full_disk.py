@@ -19,7 +19,7 @@ pytestmark = pytest.mark.needs("tmpfs")
 PROGRAM = Path(__file__).parents[1] / "programs" / "full_disk.py"
 
 
-@pytest.mark.usual("1-storage behind memory", "2-storage behind memory")
+@pytest.mark.usual("1-storage behind memory")
 @pytest.mark.parametrize("full", ["storage", "memory", "storage behind memory"])
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.needs(MPIEXEC))])
 def test_a_full_disk(tmp_path: Path, ranks: int, full: str) -> None:

@@ -97,7 +97,7 @@ def test_killed_at_every_point(tmp_path: Path, point: str, count: int) -> None:
     killed_and_resumed(tmp_path, 1, point, count, 0)
 
 
-@pytest.mark.usual("commit.voted-2")
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize(
     ("point", "rank"),

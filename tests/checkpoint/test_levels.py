@@ -83,6 +83,7 @@ def test_a_failing_program_leaves_its_memory_to_the_next(tmp_path: Path) -> None
             shutil.rmtree(memory)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 def test_leaders_take_the_streams_of_other_ranks_to_storage(tmp_path: Path) -> None:
     """Four ranks, two files; three ranks restore what was written."""

@@ -205,7 +205,7 @@ def resumed(folder: Path, given: str, *, steps: int = 12) -> None:
     assert not [one for one in (folder / "versions").iterdir() if one.name.endswith((".new", ".old"))]
 
 
-@pytest.mark.usual("decode.piece-1")
+@pytest.mark.nightly
 @needs
 @pytest.mark.parametrize(
     ("point", "rank"),
@@ -363,6 +363,7 @@ def test_on_the_command_line(
     assert code == 0 and [one.step for one in versions.versions(folder / "memory-node1")] == [7], text
 
 
+@pytest.mark.nightly
 @needs
 @pytest.mark.needs("root")
 def test_versions_beyond_those_to_keep_make_room_on_all_nodes(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def test_saved_by_some_restored_by_others(tmp_path: Path, saved: int) -> None:
         assert sorted(out.split("\n")[:-1]) == [f"rank {rank} of {count}: all right" for rank in range(count)]
 
 
+@pytest.mark.usual("2-2")
 @pytest.mark.parametrize(("files", "sizes"), [(1, 1), (2, 2), (9, 4)])
 def test_ranks_share_the_work_and_the_files(tmp_path: Path, files: int, sizes: int) -> None:
     """Replicas are written once, each rank an equal part of them; four ranks' bytes go into M files."""
@@ -56,6 +57,7 @@ def test_ranks_share_the_work_and_the_files(tmp_path: Path, files: int, sizes: i
     assert sum(shares) == REPLICATED and max(shares) - min(shares) < 1000
 
 
+@pytest.mark.usual("shape-gave different replicated state")
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -80,6 +82,7 @@ def test_statistics_of_each_rank_are_named_first() -> None:
     assert "running statistics" not in explain([Dissent(0, 0, ())], keys[:3])
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("tmpfs")
 def test_a_file_system_that_reserves_nothing(tmp_path: Path) -> None:
     """Such as NFS 3: ranks that share a file write to it all the same."""

@@ -108,6 +108,7 @@ def kept(folder: Path) -> dict[int, tuple[str, bytes]]:
     return found
 
 
+@pytest.mark.usual("out/chk{:04.0f}.h5")
 @pytest.mark.parametrize("name", ["state.h5", "out/chk{:04.0f}.h5"])
 def test_files_are_those_that_the_program_writes(tmp_path: Path, name: str) -> None:
     """Rewritten names and numbered ones, with folders."""
@@ -235,6 +236,7 @@ def test_a_program_that_may_wait_has_every_step_stored(tmp_path: Path) -> None:
     assert list(kept(tmp_path / "checkpoints")) == list(range(8))
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("root")
 def test_checkpoints_beyond_those_to_keep_make_room(tmp_path: Path) -> None:
     """Who lowers `keep` because the disk is full gets room: not only once a checkpoint more was stored."""
@@ -381,6 +383,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, said: str) ->
     assert said in done.err
 
 
+@pytest.mark.nightly
 def test_instances_have_folders_of_their_own(tmp_path: Path) -> None:
     """One folder for two is refused, before anything is lost."""
     case = Case(tmp_path, "{}.h5", steps=3)

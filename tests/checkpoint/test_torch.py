@@ -248,7 +248,7 @@ def test_ranks_of_torch_distributed(tmp_path: Path, saved: int, others: tuple[in
     assert sorted(out.splitlines()) == sorted([*expected, "alone: all right"])
 
 
-@pytest.mark.usual("2-3")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("saved", "other"), [(2, 3), (3, 2)])
 def test_a_model_that_torch_shards(tmp_path: Path, saved: int, other: int) -> None:
     """On more ranks than saved it: a new rank's count of updates is that of the others. What does not fit is told."""

@@ -70,7 +70,7 @@ def test_unequal_shares(tmp_path: Path, ranks: int) -> None:
         assert {one[f"{name} steps"] for one in told} == {12 + 2 * 7}  # 40 samples in batches of 6: 7 steps, 2 epochs
 
 
-@pytest.mark.usual("rehearsal")
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["incremental", "rehearsal"])
 def test_a_rank_that_fails_does_not_leave_others_waiting(tmp_path: Path, strategy: str) -> None:
     """It has NaN in step 5: it says so, and the other one ends with an error, too."""

@@ -22,7 +22,7 @@ def run(folder: Path, ranks: int, program: str, *words: str) -> list[Any]:
     return [json.loads((folder / f"told-{rank}").read_text()) for rank in range(ranks)]
 
 
-@pytest.mark.usual("3-", "2-unequal")
+@pytest.mark.usual("3-")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize(("ranks", "kind"), [(1, ""), (2, ""), (3, ""), (4, ""), (2, "unequal"), (4, "unequal")])
 def test_samples_come_whole(tmp_path: Path, ranks: int, kind: str) -> None:
@@ -53,6 +53,7 @@ def test_many_classes(tmp_path: Path) -> None:
         assert len(one["classes"]) > 30
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 def test_two_tasks_of_one_job(tmp_path: Path) -> None:
     """Under `mpiexec wilkins run` every task has a buffer of its own, over its own ranks."""
@@ -120,7 +121,7 @@ def test_tensors_over_two_ranks(tmp_path: Path) -> None:
     assert all(one["drawn_elsewhere"] > 0 for one in told)
 
 
-@pytest.mark.usual("nan", "layout")
+@pytest.mark.usual("nan")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize(
     ("kind", "own", "others"),

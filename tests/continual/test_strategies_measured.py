@@ -17,6 +17,7 @@ from benchmarks.learning.courses import Setting
 from benchmarks.learning.results import load
 
 
+@pytest.mark.nightly
 def test_samples_and_bytes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of four steps of 40 samples; with representatives of two batches of up to 32, from the third batch on."""
     main(["--quick", "moving source", "--out", str(tmp_path / "found.json")])

@@ -66,6 +66,7 @@ def said(out: str) -> float:
     return float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
 
 
+@pytest.mark.usual("fast")
 @pytest.mark.parametrize("readers", [("late",), ("fast",), ("latest",), ("late", "fast")], ids="-".join)
 def test_a_run_takes_no_more_than_predicted_and_at_least_half(tmp_path: Path, readers: tuple[str, ...]) -> None:
     workflow(tmp_path, *readers)

@@ -99,6 +99,7 @@ def test_the_page_has_goals_steps_and_a_picture(tmp_path: Path) -> None:
     assert (tmp_path / "speed.svg").stat().st_size > 1000
 
 
+@pytest.mark.nightly
 def test_steps_of_real_programs_are_measured(tmp_path: Path) -> None:
     programs = running.build(tmp_path)
     every = {one.name: one for one in scenes.scenes(programs, quick=True)[0].contestants}

@@ -42,6 +42,7 @@ def test_learning_rates_that_differ_end_the_training(became: dict[str, Any]) -> 
     assert "learning rates differ between ranks" in found["errors"] and "`schedule=`" in found["errors"]
 
 
+@pytest.mark.nightly
 def test_a_training_that_nobody_has_finished_has_failed(became: dict[str, Any]) -> None:
     found = became["leaves"]
     assert found["code"] == 128 + 9
@@ -65,6 +66,7 @@ def test_a_rank_that_is_stopped_before_it_connects_is_given_up(tmp_path: Path) -
     assert [one["ranks"] for one in found["ranks"]] == [[0]]
 
 
+@pytest.mark.nightly
 def test_ranks_that_train_other_parameters_are_told(became: dict[str, Any]) -> None:
     errors = became["frozen_differ"]["errors"]
     assert "'first.weight' has the shape None here, and [8, 6] there; make the same model on all ranks" in errors

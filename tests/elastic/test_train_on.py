@@ -66,6 +66,7 @@ def ranks_of(folder: Path) -> dict[int, int]:
     return found
 
 
+@pytest.mark.nightly
 def test_a_workflow_goes_on_when_the_rank_that_writes_dies(tmp_path: Path) -> None:
     write(tmp_path, "on_failure: continue, strategy: rehearsal, buffer: {samples: 60}, results: {folder: results}")
     with started_tree([*WILKINS, "run"], tmp_path) as run:

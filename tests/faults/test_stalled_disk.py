@@ -139,7 +139,7 @@ def has_got(told: str, what: str) -> list[str]:
     return [line.split()[-1] for line in told.splitlines() if f"{what} " in line]
 
 
-@pytest.mark.usual("renaming-both", "renaming-file", "creating-both", "removing-file")
+@pytest.mark.usual("renaming-both")
 @pytest.mark.parametrize(
     ("does", "mode"),
     [(renaming, "both"), (renaming, "file"), (creating, "both"), (creating, "file"), (removing, "file")],
@@ -213,7 +213,7 @@ def sleeps(folder: Path) -> bool:
     return bool(words) and Path(f"/proc/{words}/syscall").read_text().startswith("202 ")
 
 
-@pytest.mark.usual("both rename-file", "one adds-both")
+@pytest.mark.usual("one adds-both")
 @pytest.mark.parametrize("mode", ["both", "file"])
 @pytest.mark.parametrize(("text", "last"), [(BOTH_RENAME, "1"), (ONE_ADDS, "2")], ids=["both rename", "one adds"])
 @pytest.mark.needs("cc")

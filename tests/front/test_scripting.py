@@ -178,6 +178,7 @@ def test_a_run_beside_the_script(folder: Path) -> None:
     assert processes_in(folder) == []
 
 
+@pytest.mark.nightly
 def test_runs_at_once(folder: Path) -> None:
     async def all_of() -> list[Run]:
         others = [pair(folder, steps) for steps in (2, 3, 4)]

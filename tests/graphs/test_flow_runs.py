@@ -90,6 +90,7 @@ with h5py.File(sys.argv[1], "r") as file:
 """``one_file.py NAME``: is slow to start, and so opens the file of its name when many more have been published."""
 
 
+@pytest.mark.usual("latest-1")
 @pytest.mark.one_host(
     "ranks on several hosts cannot agree on steps left out while one of them is busy: the run is refused", "latest-2"
 )

@@ -82,7 +82,7 @@ def both_ways(tmp_path: Path, program: Path, words: dict[str, str], mode: str) -
 
 
 @pytest.mark.needs("h5cc", "gcc")
-@pytest.mark.usual("1.10-memory")
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("version", ["1.10", "h5py"])
 def test_hdf5s_calls(tmp_path: Path, version: str, mode: str) -> None:

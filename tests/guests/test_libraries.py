@@ -92,7 +92,7 @@ for step in range(4):
 """
 
 
-@pytest.mark.usual("pandas.read_hdf-s.h5", "tables.open_file-s{}.h5")
+@pytest.mark.usual("pandas.read_hdf-s.h5")
 @pytest.mark.needs("python:tables", "python:pandas")
 @pytest.mark.parametrize(
     ("reader", "name"), [("tables.open_file", "s{}.h5"), ("pandas.read_hdf", "s.h5"), ("pandas.HDFStore", "s{}.h5")]

@@ -165,6 +165,7 @@ def test_two_mpis_in_one_graph(tmp_path: Path, producer: str, static: bool) -> N
     assert run_case(tmp_path, case, "alone").out.count(f"read {STEPS} steps") == 2
 
 
+@pytest.mark.usual("one-job")
 @PYPI
 @LAUNCHES
 def test_h5py_one_file_per_rank(tmp_path: Path, launch: str) -> None:

@@ -68,7 +68,7 @@ SIZES = (1000, 300_000, 10, 100_000)
 EXPECTED = [f"read s{step}.h5 {sum(i % 7 + step for i in range(size))}" for step, size in enumerate(SIZES)]
 
 
-@pytest.mark.usual("static HDF5")
+@pytest.mark.nightly
 @pytest.mark.needs("valgrind", "h5cc")
 @pytest.mark.parametrize(
     ("static", "mode"),

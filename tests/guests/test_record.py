@@ -266,6 +266,7 @@ class TestRecorded:
         assert steps(tmp_path) == {"sim": (3, 0), "ana": (0, 3)}
         assert log(tmp_path, "ana").strip() == alone.strip() == "\n".join(f"out{n}.h5 ['a', 'b']" for n in range(3))
 
+    @pytest.mark.nightly
     def test_files_that_are_not_hdf5(self, tmp_path: Path) -> None:
         text = (
             "import numpy, h5py\nfor n in range(3):\n    numpy.savez(f'p{n}.npz', x=n)\n"
@@ -297,6 +298,7 @@ class TestRecorded:
         told = must_run(tmp_path, *WILKINS, "record", "--", "ana.py")
         assert told.count("filename") == 1 and 'inports:\n      - filename: "out*.h5"' in told
 
+    @pytest.mark.nightly
     def test_what_changes_the_files_of_another_is_a_stage(self, tmp_path: Path) -> None:
         write_program(tmp_path / "sim.py", "import h5py\nfor n in 1, 2: h5py.File(f'out{n}.h5', 'w')['x'] = n\n")
         write_program(
@@ -308,6 +310,7 @@ class TestRecorded:
         assert steps(tmp_path) == {"sim": (2, 0), "tag": (2, 2), "ana": (0, 2)}
         assert log(tmp_path, "ana").split() == alone.split() == ["10", "20"]
 
+    @pytest.mark.nightly
     def test_the_consumer_first_and_the_file_in_another_folder(self, tmp_path: Path) -> None:
         """Numbers are in the names of folders."""
         text = "import h5py, os\nfor n in 1, 2:\n    os.makedirs(f'plt{n}', exist_ok=True)\n"
@@ -321,6 +324,7 @@ class TestRecorded:
         assert text.count('filename: "plt*/cells.h5"') == text.count("cwd: ..") == 2 and "mode" not in text
         assert steps(tmp_path / "flows") == {"ana": (0, 2), "sim": (2, 0)}
 
+    @pytest.mark.nightly
     def test_an_input_that_no_task_writes(self, tmp_path: Path) -> None:
         """It is read from disk, beside the steps."""
         write_program(tmp_path / "sim.py", "import h5py\nfor n in 1, 2: h5py.File(f'out{n}.h5', 'w')\n")
@@ -333,6 +337,7 @@ class TestRecorded:
         assert steps(tmp_path) == {"sim": (2, 0), "ana": (0, 2)}
         assert log(tmp_path, "ana").replace(str(tmp_path) + "/", "") == alone + "\n"
 
+    @pytest.mark.nightly
     def test_an_input_of_the_first_program(self, tmp_path: Path) -> None:
         """The file runs as it comes out; the task that writes the input, if there is one after all, joins them."""
         text = "import h5py\nx = h5py.File('grid.hdf5')['x'][()]\nprint(x)\nh5py.File('out.h5', 'w')['y'] = x + 1\n"
@@ -526,7 +531,7 @@ HABITS = {
 }
 
 
-@pytest.mark.usual("by turns, two kinds", "two passes")
+@pytest.mark.usual("two passes")
 @pytest.mark.parametrize("habit", HABITS)
 def test_a_habit_is_told_and_the_reader_sees_whole_files(habit: str, tmp_path: Path) -> None:
     sim, ana, count, key = HABITS[habit]

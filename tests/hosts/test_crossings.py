@@ -31,6 +31,7 @@ tasks:
 """
 
 
+@pytest.mark.usual("fan-out")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("workflow", "hosts", "steps"),

@@ -57,6 +57,7 @@ def test_damaged_pieces_of_steps_are_asked_for_again(tmp_path: Path, seed: int) 
     assert NOTE in unwrapped(done.err)
 
 
+@pytest.mark.usual("flip=1")
 @pytest.mark.parametrize("what", ["flip=1", "flip-words=0.2"])
 def test_damage_without_end_ends_the_run(tmp_path: Path, what: str) -> None:
     """Messages are not asked for again: then it is a relay that fails, and says so in its log."""

@@ -244,6 +244,7 @@ class TestAddresses:
             listening.listen("node0")
 
 
+@pytest.mark.nightly
 def test_a_run_over_an_interface_opens_no_port_at_another(tmp_path: Path) -> None:
     pseudo.programs(tmp_path)
     workflow = """

@@ -214,6 +214,7 @@ def test_a_host_that_is_cut_off_ends_its_programs_too(folder: Path) -> None:
         assert re.search(r"node1: error: nothing was heard of the head for 15 s; it ends ana after [0-9]+ steps", said)
 
 
+@pytest.mark.usual("")
 @pytest.mark.parametrize("through", ["", "ssh"])
 def test_hosts_whose_own_names_are_those_of_the_loopback_interface(folder: Path, through: str) -> None:
     """As Debian has it; reached by ssh, or by a command of the user's."""
@@ -233,6 +234,7 @@ def test_hosts_whose_own_names_are_those_of_the_loopback_interface(folder: Path,
         nothing_is_left(rig)
 
 
+@pytest.mark.nightly
 def test_hosts_between_which_packets_are_dropped_are_named(folder: Path) -> None:
     """As by a firewall: before programs start, not after the minutes for which the system would try."""
     workflow(folder, PAIR)
@@ -257,6 +259,7 @@ def test_a_host_that_cannot_be_reached_is_named(rig: Rig, folder: Path) -> None:
     nothing_is_left(rig)
 
 
+@pytest.mark.nightly
 def test_nothing_of_it_needs_a_name_of_this_machine(rig: Rig, folder: Path) -> None:
     """The head may run on a host that has no task."""
     workflow(folder, PAIR)

@@ -235,7 +235,7 @@ def _has_no_run(rig: Rig, host: str) -> bool:
     return not rig.processes(host, OURS) and not any("wilkins" in name for name in rig.shared_memory(host))
 
 
-@pytest.mark.usual("pypi-2")
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: str(int(number)))
 @pytest.mark.parametrize("family", ["pypi", "openmpi"])
 def test_a_signal_to_the_mpiexec(rig: Rig, tmp_path: Path, family: str, number: signal.Signals) -> None:
@@ -246,7 +246,7 @@ def test_a_signal_to_the_mpiexec(rig: Rig, tmp_path: Path, family: str, number: 
         nothing_is_left(rig)
 
 
-@pytest.mark.usual("keeper-node1")
+@pytest.mark.nightly
 @pytest.mark.parametrize("host", ["node0", "node1", "node2"])
 @pytest.mark.parametrize("victim", ["program", "launcher", "keeper"])
 def test_a_killed_process(rig: Rig, tmp_path: Path, victim: str, host: str) -> None:

@@ -61,6 +61,7 @@ def run(folder: Path, workflow: str, hosts: str, env: dict[str, str] | None = No
     return crossing
 
 
+@pytest.mark.usual("10")
 @pytest.mark.parametrize("parts", [10, 3, 1])
 def test_a_reader_of_a_part_moves_that_part(tmp_path: Path, parts: int) -> None:
     pseudo.programs(tmp_path)
@@ -82,6 +83,7 @@ for step in range(24):
 """
 
 
+@pytest.mark.nightly
 def test_a_reader_of_another_part_of_each_step_moves_that_part(tmp_path: Path) -> None:
     """What was read of one step is no reason to bring it of the next, if it was not read of that."""
     pseudo.programs(tmp_path)
@@ -115,6 +117,7 @@ for step in range(3):
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:mpi4py")
 def test_threads_that_read_by_one_handle(tmp_path: Path) -> None:
     pseudo.programs(tmp_path)
@@ -131,6 +134,7 @@ def test_a_step_that_nobody_reads_stays_where_it_was_made(tmp_path: Path) -> Non
     assert crossing["moved"] <= 0.02 * crossing["bytes"]
 
 
+@pytest.mark.usual("small")
 @pytest.mark.parametrize("library", ["installed", pytest.param("small", marks=pytest.mark.needs("hooks"))])
 def test_readers_of_random_places_get_what_was_written(tmp_path: Path, library: str) -> None:
     """Two tasks on the host, of which each gets what the other one has brought; small: no step comes whole at once."""
@@ -149,6 +153,7 @@ tasks:
     assert crossing["moved"] < crossing["bytes"]
 
 
+@pytest.mark.nightly
 def test_little_memory_where_steps_are_made_suffices(tmp_path: Path) -> None:
     """Steps that are kept there because their names might be opened again go when the producer needs their memory."""
     pseudo.programs(tmp_path)

@@ -211,6 +211,7 @@ def test_a_host_that_a_task_asks_for_is_not_there(tmp_path: Path) -> None:
     assert seen(tmp_path) == list(range(30))
 
 
+@pytest.mark.nightly
 def test_the_hosts_of_the_run_are_taken_if_no_others_are_named(tmp_path: Path) -> None:
     make(tmp_path, PAIR, simulation=SIMULATION, sums=SUMS)
     killed(tmp_path, 8, "a:1,b:1")

@@ -124,7 +124,7 @@ def _said(done: Finished) -> str:
 
 
 @pytest.mark.parametrize("last", [2, 4])
-@pytest.mark.usual("4")
+@pytest.mark.nightly
 def test_what_was_never_read_of_a_step_is_there_when_it_comes_again(tmp_path: Path, last: int) -> None:
     """Only a part of it has crossed when its reader fails; after the last step, its producer has ended long ago."""
     (tmp_path / "large.py").write_text(LARGE)

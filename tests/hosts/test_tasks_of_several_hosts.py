@@ -121,6 +121,7 @@ def test_wherever_they_are(writers: str, tmp_path: Path) -> None:
     all_have_read(on_this_machine(tmp_path, "a:4,b:4,c:4,d:4"), 6)
 
 
+@pytest.mark.nightly
 def test_ranks_write_files_of_their_own(tmp_path: Path) -> None:
     """What each host's ranks write gets to the reader, and the reader's end is that of all."""
     write_program(tmp_path / "each.py", EACH.format(python=sys.executable))
@@ -163,7 +164,7 @@ while True:
 """
 
 
-@pytest.mark.usual("at once")
+@pytest.mark.nightly
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in turn"])
 def test_ranks_on_two_hosts_create_one_name(at_once: bool, tmp_path: Path) -> None:
     """At one time, which is an error of the program, as on one machine; or one after the other, which is none."""
@@ -229,6 +230,7 @@ def test_a_program_of_several_hosts_is_not_started_for_each_step(tmp_path: Path,
     assert "`placement: [HOST]`" in finished.said
 
 
+@pytest.mark.nightly
 def test_a_program_of_several_hosts_that_reads_one_step_and_ends_is_no_success(tmp_path: Path) -> None:
     """On one machine it would be started for each."""
     write = "import h5py\nfor n in range(4):\n    h5py.File(f's{n}.h5', 'w')['x'] = n\n"
@@ -260,6 +262,7 @@ def test_a_port_that_no_rank_has_used_is_named(tmp_path: Path) -> None:
     assert "sim: ended without ever using its memory port 'rest*.h5' on any of its hosts" in finished.err
 
 
+@pytest.mark.nightly
 def test_steps_that_hosts_may_have_read_in_different_orders_are_an_error(tmp_path: Path) -> None:
     write = "from mpi4py import MPI\nimport h5py\nfor n in range(5):\n    h5py.File('same.h5', 'w')['x'] = n\n"
     read = "from mpi4py import MPI\nimport h5py\nfor n in range(10):\n    h5py.File('same.h5')['x'][()]\n"
@@ -304,6 +307,7 @@ def rig() -> Iterator[Rig]:
         yield one
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("root", "namespaces", *NEEDS)
 def test_on_hosts_of_their_own(rig: Rig, tmp_path: Path) -> None:
     """Debian's MPICH 4.0 is not asked: across hosts it stands still in MPI_Finalize, without Wilkins too."""

@@ -258,6 +258,7 @@ tasks:
     assert "step0.h5" in finished.err
 
 
+@pytest.mark.nightly
 def test_an_mpi_program_for_one_step_is_started_for_each(case: Case, mpiexec: str) -> None:
     case.program("pair.py", "from mpi4py import MPI\n" + ONE_STEP)
     case.workflow(two("pair.py", f'args: ["{{filename}}"]\n    nprocs: 2\n    mpiexec: {mpiexec}'))

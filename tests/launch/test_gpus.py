@@ -34,6 +34,7 @@ tasks:
 """
 
 
+@pytest.mark.usual("alone")
 @pytest.mark.parametrize("launch", ["alone", "one job"])
 def test_every_rank_is_told(case: Case, mpiexec: str, monkeypatch: pytest.MonkeyPatch, launch: str) -> None:
     monkeypatch.setenv("WILKINS_GPUS", "4")

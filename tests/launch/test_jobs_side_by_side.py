@@ -90,6 +90,7 @@ def job(request: pytest.FixtureRequest, mpiexec: str) -> Job:
     return Job(request.param, mpiexec)
 
 
+@pytest.mark.usual("pypi-mpich")
 def test_jobs_of_one_allocation(tmp_path: Path, job: Job) -> None:
     """A batch script starts two runs at once; one of them fails while the other goes on."""
     well, ill = tmp_path / "well", tmp_path / "ill"
@@ -111,6 +112,7 @@ def test_jobs_of_one_allocation(tmp_path: Path, job: Job) -> None:
     assert not own.is_dir()
 
 
+@pytest.mark.usual("debian-openmpi")
 def test_jobs_in_one_folder(tmp_path: Path, job: Job) -> None:
     """The same program files and ports, started twice in the same folder."""
     _prepare(tmp_path, 1, "w1.yaml")
@@ -139,6 +141,7 @@ def test_jobs_in_one_folder(tmp_path: Path, job: Job) -> None:
     assert "read 0 1" not in _read(tmp_path, 2)
 
 
+@pytest.mark.usual("pypi-mpich")
 def test_a_job_after_one_that_was_killed_with_its_guards(tmp_path: Path, job: Job) -> None:
     """What the killed job left is no obstacle to the next one, and is removed by it."""
     killed, next_one = tmp_path / "killed", tmp_path / "next"
@@ -178,6 +181,7 @@ sys.exit(max(rank.wait() for rank in ranks))
 """
 
 
+@pytest.mark.nightly
 def test_jobs_of_an_unknown_launcher_that_starts_ranks_through_shells(tmp_path: Path) -> None:
     """Neither the launcher nor its variables name the job; the process that started both ranks does."""
     well, ill = tmp_path / "well", tmp_path / "ill"

@@ -151,6 +151,7 @@ def test_a_job_on_hosts_that_are_one_machine(case: Case, mpiexec: str) -> None:
     assert case.summary()["tasks"]["sim"]["produced"] == 3
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("mpirun.openmpi", "mpicc.openmpi")
 def test_tasks_that_make_windows_at_the_same_time(case: Case, mpiexec: str) -> None:
     """Open MPI names a window's memory by job and communicator, which the worlds of two tasks may have in common."""

@@ -122,7 +122,7 @@ def prepare(
     return 2 + ranks
 
 
-@pytest.mark.usual("pypi-mpich-3-fixed", "debian-openmpi-3-name")
+@pytest.mark.usual("pypi-mpich-3-fixed")
 @pytest.mark.parametrize("names", [BY_NAME, FIXED], ids=["name", "fixed"])
 @pytest.mark.parametrize("ranks", [1, 3], ids=str)
 def test_each_step_has_a_start(case: Case, job: Job, ranks: int, names: Names) -> None:
@@ -138,7 +138,7 @@ def test_each_step_has_a_start(case: Case, job: Job, ranks: int, names: Names) -
     assert (each["starts"], each["outcome"], each["consumed"]) == (3, "done", 3)
 
 
-@pytest.mark.usual("debian-mpich")
+@pytest.mark.nightly
 def test_a_start_has_no_part_in_the_job_it_is_started_from(case: Case, job: Job) -> None:
     """Each start is a job of its own, with the environment that `wilkins run` alone would give it."""
     job.compile(case.folder, "sim", SIM)
@@ -165,6 +165,7 @@ tasks:
     assert [line for line in lines if "none" not in line] == [f"step{n}.txt: {20 * n + 1} on 2" for n in range(3)]
 
 
+@pytest.mark.nightly
 def test_programs_without_mpi_on_several_ranks(case: Case, mpiexec: str) -> None:
     """No task is part of the job's world then, and nobody looks for an MPI library."""
     case.workflow(
@@ -179,7 +180,7 @@ tasks:
     assert sorted(case.log("each").splitlines()) == ["handled step0.h5 0"] * 2 + ["handled step1.h5 10"] * 2
 
 
-@pytest.mark.usual("pypi-mpich-name")
+@pytest.mark.nightly
 @pytest.mark.parametrize("names", [BY_NAME, FIXED], ids=["name", "fixed"])
 def test_a_failure_in_the_second_start(case: Case, job: Job, names: Names) -> None:
     total = prepare(case, job, names, mode="fail")
@@ -209,7 +210,7 @@ def test_a_limit_counts_each_start_alone(case: Case, job: Job) -> None:
     assert case.run(before=job.on(total + 2)).code == 0
 
 
-@pytest.mark.usual("pypi-mpich-interrupted", "pypi-mpich-killed launcher")
+@pytest.mark.usual("pypi-mpich-killed launcher")
 @pytest.mark.parametrize("end", ["interrupted", "killed job", "killed launcher", "killed start"])
 def test_the_end_of_a_run_in_the_middle_of_a_start(case: Case, job: Job, end: str) -> None:
     total = prepare(case, job, BY_NAME, mode="hang")

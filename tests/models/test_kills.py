@@ -151,6 +151,7 @@ def killed_before(count: int, act: Callable[[], object]) -> bool:
     return status != 0
 
 
+@pytest.mark.usual("put")
 @pytest.mark.parametrize("what", ["the first put", "put", "remove", "prune"])
 def test_killed_before_every_call(tmp_path: Path, what: str) -> None:
     base = state_of(3, 1)
@@ -186,6 +187,7 @@ def test_killed_before_every_call(tmp_path: Path, what: str) -> None:
     assert 3 <= count < 1000
 
 
+@pytest.mark.nightly
 def test_some_kills(tmp_path: Path) -> None:
     killed(tmp_path, 12)
 

@@ -435,6 +435,7 @@ class TestWholeSeries:
         assert len(list(tmp_path.glob("plt*.h5"))) == (0 if mode == "memory" else 41)
         assert not list(tmp_path.glob(".wilkins-*"))
 
+    @pytest.mark.nightly
     def test_without_it_a_strict_run_fails(self, tmp_path: Path) -> None:
         """The reader was started again, and no start has seen all files: exit code 0 and a hint, unless strict."""
         streams = Streams(tmp_path)

@@ -150,6 +150,7 @@ def test_tests_that_a_page_names_are_there() -> None:
             assert f"def {name}(" in text or f"class {name}:" in text, (name, files)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch")
 @pytest.mark.timeout(200)
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def values_of(files: Path, dset: str) -> list[Array]:
     return found
 
 
-@pytest.mark.usual("3", "one job")
+@pytest.mark.usual("one job")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize(("ranks", "job"), [(1, ()), (3, ()), (3, (MPIEXEC, "-n", "4"))], ids=["1", "3", "one job"])
 def test_moments_and_histograms(run: Run, files: Path, tmp_path: Path, ranks: int, job: tuple[str, ...]) -> None:

@@ -89,7 +89,7 @@ def test_samples_are_shuffled_the_same_way_each_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 @pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.usual("3-fork")
+@pytest.mark.nightly
 def test_workers_share_the_steps(tmp_path: Path, workers: int, context: str) -> None:
     assert _once(_seen(tmp_path, num_workers=workers, multiprocessing_context=context, shuffle=5))
 
@@ -307,6 +307,7 @@ def test_what_is_wrong() -> None:
         StepDataset.steps_of({"epoch": 3})
 
 
+@pytest.mark.nightly
 def test_workers_give_samples_in_the_same_order_each_time(tmp_path: Path) -> None:
     """Also where one has large steps and the others small ones, of which they need many for a batch."""
     runs = []

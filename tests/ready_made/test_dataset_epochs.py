@@ -146,7 +146,7 @@ with open("seen-0.json", "w") as file:
 
 
 @pytest.mark.parametrize("dies", [40, 130])
-@pytest.mark.usual("130")
+@pytest.mark.nightly
 def test_a_resumed_run_gives_exactly_the_rest(tmp_path: Path, dies: int) -> None:
     """In the first epoch, and in a later one."""
     _workflow(tmp_path, "both", train=RESUMED.replace("DIES", str(dies)), more=", restart: points", cache=300)

@@ -292,6 +292,7 @@ def test_the_ranks_of_a_run_share_them(tmp_path: Path) -> None:
     assert sorted(seen[0][0] + seen[0][1]) == sorted(3 * list(range(TOTAL)))
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("files")
 def test_a_program_may_end_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     program = f"""\

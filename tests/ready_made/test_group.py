@@ -46,6 +46,7 @@ with process_group(world):
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC, "python:torch")
 def test_groups_of_several_ranks(tmp_path: Path) -> None:
     must_run(tmp_path, MPIEXEC, "-n", "3", sys.executable, "-c", PROGRAM, tmp_path, timeout=120)

@@ -182,6 +182,7 @@ def test_all_ranks_serve_the_same_version(tmp_path: Path) -> None:
             assert one["good"] == (one["model_error"] <= 0.5)
 
 
+@pytest.mark.nightly
 def test_no_model_came(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("def perceptron(): ...\n")
     (tmp_path / "source.py").write_text(

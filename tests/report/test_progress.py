@@ -201,7 +201,7 @@ def top(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.usual("alone", "hosts")
+@pytest.mark.usual("alone")
 @pytest.mark.parametrize("kind", ["alone", "one job", "hosts"])
 def test_top_once(folder: Path, kind: str) -> None:
     before = [str(MPIEXEC), "-n", "4"] if kind == "one job" else []
@@ -223,6 +223,7 @@ def test_top_once(folder: Path, kind: str) -> None:
     assert re.fullmatch(r"wilkins-runs/latest: the run has ended after .*: done\n", ended.stdout)
 
 
+@pytest.mark.usual("70")
 @pytest.mark.parametrize("columns", [70, 120])
 def test_top_at_a_terminal_until_the_run_ends(folder: Path, columns: int) -> None:
     def look(written: str) -> None:

@@ -83,6 +83,7 @@ while True:
 """
 
 
+@pytest.mark.usual("1-hosts")
 @pytest.mark.timeout(400)
 @here_and_on("a:1,b:1", "b:1,c:1", "b:1,a:1", "c:2")
 @seeds

@@ -83,7 +83,7 @@ def test_steps_on_disk_are_whole_after_a_failure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["memory", "both"])
 @pytest.mark.parametrize("name", ["state.h5", "plt{step}.h5"])
 @pytest.mark.parametrize("death", ["before", "rests", "after"])
-@pytest.mark.usual("rests-state.h5-memory", "rests-plt{step}.h5-both", "after-state.h5-memory")
+@pytest.mark.usual("rests-plt{step}.h5-both")
 def test_a_file_that_rests_when_a_checkpoint_is_written(tmp_path: Path, death: str, name: str, mode: str) -> None:
     """It is a step only when the program turns to its next file: a checkpoint in between holds it, or is none."""
     (tmp_path / "rests.py").write_text(
@@ -185,6 +185,7 @@ def test_a_program_for_each_step_is_started_again_for_its_step(tmp_path: Path) -
     assert summary(tmp_path)["one"]["retries"] == 3
 
 
+@pytest.mark.nightly
 def test_the_retries_of_one_step_do_not_count_for_the_next(tmp_path: Path) -> None:
     workflow = (
         SIMULATION + '  - func: one.py\n    args: ["{filename}"]\n    inports: [{filename: "plt*.h5"}]\n' + RESTART
@@ -319,7 +320,7 @@ ENSEMBLE = """\
 @pytest.mark.parametrize(
     "more", ["", "    on_failure: restart\n    retry_delay: 0s\n    retries: 1\n"], ids=["once", "retries"]
 )
-@pytest.mark.usual("once-alone", "retries-alone", "once-job")
+@pytest.mark.usual("once-alone")
 def test_an_instance_that_is_not_needed_is_left_out(tmp_path: Path, more: str, command: Sequence[str]) -> None:
     (tmp_path / "member.py").write_text(MEMBER)
     done = run(tmp_path, ENSEMBLE.replace("    min", f"{more}    min"), command, LOST="2")

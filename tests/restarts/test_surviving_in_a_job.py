@@ -40,6 +40,7 @@ for step in range(12):
 """
 
 
+@pytest.mark.nightly
 def test_all_that_can_fail_fails(tmp_path: Path) -> None:
     """A producer twice, which goes back to a checkpoint; a filter, and a program that is started for each step."""
     each = '  - func: one.py\n    args: ["{filename}"]\n    inports: [{filename: "plt*.h5"}]\n'

@@ -314,6 +314,7 @@ time.sleep(600)
     assert not list(tmp_path.glob("*.h5"))
 
 
+@pytest.mark.usual("both")
 @pytest.mark.one_host("steps that were left out do not cross, and the reader's host knows nothing of them")
 @pytest.mark.needs("root", "mount")
 @MODES
