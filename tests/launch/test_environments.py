@@ -40,7 +40,7 @@ PACKAGE = {
     "etc/conda/deactivate.d/b.sh": "unset B_HOME\n",
 }
 MAKE_ENVIRONMENT = """\
-import asyncio, hashlib, io, json, sys, tarfile
+import asyncio, hashlib, io, json, os, sys, tarfile
 from pathlib import Path
 import rattler
 from rattler.shell import ActivationVariables, Shell, activate
@@ -67,7 +67,8 @@ async def install():
     await rattler.install(records, prefix, cache_dir=channel.parent / "cache", show_progress=False)
 
 asyncio.run(install())
-print(activate(prefix, ActivationVariables(None, ["/usr/bin", "/bin"]), Shell.bash).script)
+print(activate(prefix, ActivationVariables(None, ["/usr/bin", "/bin"]), Shell.bash).script, flush=True)
+os._exit(0)  # threads of rattler may still run, and crash in an interpreter that ends
 """
 MODULE = """\
 #%Module1.0
