@@ -255,18 +255,8 @@ def test_job_steps_are_the_ranks_of_a_run(slurm: Slurm, tmp_path: Path, placemen
 def test_job_steps_of_open_mpi(slurm: Slurm, tmp_path: Path) -> None:
     """Its ranks meet by PMIx; with all its barriers of one kind, or a rank may get a message before it is ready."""
     mixed(tmp_path, "once", "openmpi")
-    words = [
-        "env",
-        "SLURM_PMIX_FENCE=tree",
-        "srun",
-        "-N3",
-        "-n5",
-        "-K1",
-        "--mpi=pmix",
-        *WILKINS,
-        "run",
-        "workflow.yaml",
-    ]
+    srun = ("env", "SLURM_PMIX_FENCE=tree", "srun", "-N3", "-n5", "-K1", "--mpi=pmix")
+    words = [*srun, *WILKINS, "run", "workflow.yaml"]
     said = slurm.run(*words, cwd=tmp_path)
     assert said.returncode == 0, said.stdout + said.stderr
     assert "sum:0 | total 126" in said.stdout

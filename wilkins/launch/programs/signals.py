@@ -62,7 +62,7 @@ class Signals:
 
 
 class Creations:
-    """HostPolls for `CREATED` when a file is created in a folder, or touched there, as long as this is open.
+    """Asks for `CREATED` when a file is created in a folder, or touched there, as long as this is open.
 
     (To close a watch of inotify takes the kernel 10 to 20 ms.)
     """
