@@ -15,7 +15,7 @@ from wilkins.schema.patterns import intersect, is_wild, pattern_problem
 from wilkins.schema.positions import compose, compose_option, read_text
 from wilkins.schema.reading import INVALID, Reader, keys_of, scalars
 from wilkins.schema.sections import SectionMap
-from wilkins.spec import contradictions, doubles, parameters, sweep
+from wilkins.spec import contradictions, doubles, parameters
 from wilkins.spec.ensemble import INSTANCE, PerInstance, placeholders
 from wilkins.spec.workflow import (
     ENVIRONMENT_KEYS,
@@ -108,7 +108,9 @@ def _swept(task: Task) -> Task:
     """A task with as many instances as its sweep has, whose parameters its ports know."""
     if task.sweep is None:
         return task
-    instances = sweep.labelled(task.sweep, str(task.name))
+    from wilkins.spec.sweep_rows import labelled
+
+    instances = labelled(task.sweep, str(task.name))
     return replace(
         task,
         sweep=instances,
