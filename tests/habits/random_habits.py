@@ -110,6 +110,8 @@ ORDERS = {
 }
 SHARES = {"all": "process-ranks-read-all", "each its own": "process-ranks-share"}
 """Of each kind of call, the habit that must be right for it to be drawn."""
+_PATIENCE = 100.0
+"""Seconds for a workflow. One with stages of several ranks takes up to 20 where nothing else runs."""
 
 
 @dataclass
@@ -305,7 +307,8 @@ def run(case: Case, folder: Path) -> dict[str, str]:
     ]
     (flow / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
     env = {**told[flow], **(faults(case.faults) if case.faults and LIBRARY.exists() else {})}
-    ran = rig.execute(flow, ".", [*WILKINS, "run", "--timeout", f"{rig.LIMIT / 2:g}", "workflow.yaml"], env=env)
+    argv = [*WILKINS, "run", "--timeout", f"{_PATIENCE:g}", "workflow.yaml"]
+    ran = rig.execute(flow, ".", argv, env=env, limit=_PATIENCE + rig.LIMIT)
     wrong = {}
     for task, (role, ranks) in programs.items():
         for rank, calls in enumerate(ranks if role != "write" else ()):

@@ -332,13 +332,18 @@ class Bench:
 
 
 def execute(
-    place: Path, cwd: str, argv: Sequence[str], told_in: Path | None = None, env: Mapping[str, str] | None = None
+    place: Path,
+    cwd: str,
+    argv: Sequence[str],
+    told_in: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    limit: float = LIMIT,
 ) -> Ran:
-    """Run a program, or a workflow, and gather what came of it."""
+    """Run a program, or a workflow, for at most so many seconds, and gather what came of it."""
     folder = told_in or place
     with started_tree(["env", "-C", str(place / cwd), *argv], folder, {"LC_ALL": "C.UTF-8", **(env or {})}) as tree:
         try:
-            code: int | None = tree.process.wait(LIMIT)
+            code: int | None = tree.process.wait(limit)
         except subprocess.TimeoutExpired:
             code = None
         told = tree.told()
