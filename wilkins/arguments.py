@@ -96,6 +96,11 @@ def of_file(child: argparse.ArgumentParser) -> None:
     child.add_argument(
         "--files", action="store_true", help="exchange everything through files on disk, under the same policies"
     )
+    child.add_argument(
+        "--profile",
+        metavar="NAME|FILE",
+        help="options that a site or a project gives once (`wilkins help profiles`); left out: WILKINS_PROFILE",
+    )
 
 
 def _add_hosts(child: argparse.ArgumentParser) -> None:

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from wilkins.flow.placement import Host
     from wilkins.launch.options import Ended, Planned, RunOptions
     from wilkins.plan.plan import Launch, Plan
+    from wilkins.profile import Profile
 
 _JOB_VARIABLES = {*RANK_VARIABLES, "SLURM_STEP_NUM_TASKS"} - {"SLURM_PROCID"}
 """Of an MPI job's ranks. (A batch script has a SLURM_PROCID outside of any job step.)"""
 _INTERRUPTED = 130
 _COMPLETES = "_ARGCOMPLETE"
 """Set by the code that `wilkins completion` gives to a shell, where that asks how a command line may go on."""
+_PROFILE = "WILKINS_PROFILE"
+"""Names the profile where `--profile` does not."""
 _USUAL = Path("workflow.yaml")
 """The workflow file of commands that are given none."""
 _GO_BACK = "wilkins.resume.inplace:go_back"
@@ -49,17 +52,41 @@ def _main(arguments: Sequence[str] | None) -> int:
         words = sys.argv[1:] if arguments is None else arguments
         if _COMPLETES in os.environ:
             _complete()
-        parsed = takes.parser_of(COMMANDS, words).parse_args(words)
-        parsed.words = words
-        show_tracebacks(parsed.debug)
-        command: Callable[[argparse.Namespace], int] = parsed.command
-        return command(parsed)
+        return _obey(_parsed(words))
     except SystemExit as done:  # argparse has said why
         return int(done.code or 0)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:
         return report(error)
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What the command line says, with what a profile gives; as `typed`, without."""
+    parsed = typed = takes.parser_of(COMMANDS, words).parse_args(words)
+    show_tracebacks(parsed.debug)
+    site: Profile | None = None
+    if hasattr(typed, "profile") and (name := typed.profile or os.environ.get(_PROFILE)):
+        from wilkins import profile
+
+        site, more = profile.applied(name, words, COMMANDS)
+        parsed = takes.parser_of(COMMANDS, more).parse_args(more)
+        words = words if typed.profile else [*words, f"--profile={name}"]
+        typed.profile = str(site.file)
+        for variable, value in site.variables.items():
+            os.environ.setdefault(variable, value)
+    parsed.words, parsed.typed, parsed.site = words, typed, site
+    return parsed
+
+
+def _obey(parsed: argparse.Namespace) -> int:
+    command: Callable[[argparse.Namespace], int] = parsed.command
+    try:
+        return command(parsed)
+    except UsageError as error:
+        if parsed.site is not None and (origin := parsed.site.origin(str(error), parsed.words)):
+            raise UsageError(f"{error}{origin}") from error
+        raise
 
 
 def _complete() -> None:
@@ -177,7 +204,7 @@ def _run_to_resume(parsed: argparse.Namespace) -> Path:
     from wilkins.launch.records.rundir import named
 
     given = [word for word, value in (("FILE", parsed.file), ("--builtin", parsed.builtin)) if value]
-    if parsed.files:
+    if parsed.typed.files:
         given.append("--files")
     if given:
         raise UsageError(f"--resume goes on with a run as it was started; leave out {', '.join(given)}")
@@ -189,7 +216,7 @@ def _resumed(parsed: argparse.Namespace, run: Path, how: Launch, hosts: tuple[Ho
     from wilkins.resume.resumption import resume
     from wilkins.spec import placements
 
-    return resume(run, how, hosts, dict(map(placements.in_option, parsed.set)))
+    return resume(run, how, hosts, dict(map(placements.in_option, parsed.typed.set)))
 
 
 def _submit(parsed: argparse.Namespace) -> int:
@@ -209,7 +236,7 @@ def _submit(parsed: argparse.Namespace) -> int:
         gpus = parsed.gpus or gpus_dealt(plan)
     for note in plan.notes:
         streams.log(note)
-    job = job_request(plan, options, arguments.run_words(parsed, run), Path.cwd(), gpus)
+    job = job_request(plan, options, arguments.run_words(parsed.typed, run), Path.cwd(), gpus)
     command.submit(plan, job, parsed.scheduler, parsed.run_dir, dry=parsed.dry_run)
     return 0
 
@@ -312,14 +339,18 @@ def _plan(parsed: argparse.Namespace) -> int:
     found, unknown = footprints(document, wiring)
     if text := total_line(found, unknown):
         streams.show(f"\n{text}")
+    if parsed.site is not None:
+        streams.show(f"\n{parsed.site}")
     for warning in warnings(found, None) if plan.hosts else warnings(found):
         streams.log(warning)
     return 0
 
 
 def _hosts(parsed: argparse.Namespace) -> tuple[Host, ...]:
-    """The hosts that the command line names, or those of the allocation; none: this machine."""
-    return _named_hosts(parsed) or ()
+    """The hosts that the command line names, those of the allocation, or those of a profile; none: this machine."""
+    named = _named_hosts(parsed)
+    site: Profile | None = parsed.site
+    return site.hosts() if named is None and site is not None and not in_job() else named or ()
 
 
 def _named_hosts(parsed: argparse.Namespace) -> tuple[Host, ...] | None:

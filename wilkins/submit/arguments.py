@@ -76,6 +76,7 @@ def run_words(parsed: argparse.Namespace, run: Path | None) -> tuple[str, ...]:
     """The command that the job runs: this Python's ``wilkins run``, with what was given of its options.
 
     Args:
+        parsed: what was typed; the job's ``wilkins run`` takes the rest from the profile itself.
         run: the run to go on with.
     """
     words = [sys.executable, "-m", "wilkins", "run"]
@@ -91,6 +92,8 @@ def run_words(parsed: argparse.Namespace, run: Path | None) -> tuple[str, ...]:
         if value is not None:
             words += [name, str(value)]
     words += [f"--metrics={where}" for where in parsed.metrics]
+    if parsed.profile is not None:
+        words.append(f"--profile={parsed.profile}")
     return tuple(words)
 
 
