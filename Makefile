@@ -73,7 +73,7 @@ demo: install
 TORCH ?=
 $(VENV)/.installed-test: $(VENV)/.installed
 	$(PIP) install --quiet --upgrade 'pip>=25.1'  # older ones know no --group
-	$(PIP) install --quiet --no-build-isolation --editable '.[completion,draw,examples,mpi,partners,provenance,submit]' \
+	$(PIP) install --quiet --no-build-isolation --editable '.[completion,compression,draw,examples,mpi,partners,provenance,submit]' \
 		--group docs --group test $(TORCH)
 	@touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections import Counter
 from collections.abc import Iterator
@@ -82,13 +83,18 @@ class Subsample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
-    """The steps as real files."""
+class Compress:
+    """How datasets of an archive are compressed."""
 
-    filename: str = key(
-        text(),
-        default="{step:05}.h5",
-        doc="File that holds each step, byte for byte what the producer would have written.",
+    dset: str = key(text(), doc="Path of the dataset, or a pattern of paths: `/fields/*`, or `*` for all.")
+    absolute: float | None = key(
+        number(), default=None, doc="The largest error of an element, in the dataset's own unit, above 0."
+    )
+    relative: float | None = key(
+        number(),
+        default=None,
+        doc="The same, as a part of the dataset's range in that step (the greatest minus the least value), above 0 and "
+        "below 1. With `absolute` as well, the smaller one counts; without both, every bit is kept.",
     )
     where: Where
 
@@ -99,6 +105,24 @@ def _part(noun: str, cls: type) -> SectionList:
         return f"{context}, {noun} {name!r}" if name else ""
 
     return SectionList(cls, noun, label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """The steps as real files."""
+
+    filename: str = key(
+        text(),
+        default="{step:05}.h5",
+        doc="File that holds each step, byte for byte what the producer would have written.",
+    )
+    compress: tuple[Compress, ...] = key(
+        _part("rule", Compress),
+        default=(),
+        doc="Datasets that are compressed, with an error bound or without loss (`wilkins help compression`); the first "
+        "entry that fits a dataset counts. What was stored and the largest errors stand in a `.csv` beside the files.",
+    )
+    where: Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +178,22 @@ def _check(options: Analysis, task: Any) -> Iterator[tuple[str, str]]:
             yield name, f"the 'range' of {part.dset!r} must be [low, high], the lower one first"
         if name == "slice" and part.axes and (len(part.axes) != 2 or part.axes[0] == part.axes[1]):
             yield name, f"the 'axes' of {part.dset!r} must be two different ones, such as [0, 1]"
+        if name == "archive":
+            yield from ((name, problem) for rule in part.compress for problem in _rule_problems(rule))
         if part.filename and (problem := _format_problem(part.filename)):
             yield name, f"the 'filename' {part.filename!r} {problem}"
     files = Counter((name, part.filename or stem_of(part.dset)) for name, part in parts)
     for (name, file), count in files.items():
         if count > 1:
             yield name, f"two results would be written to the files of {file!r}; give each a 'filename', or remove one"
+
+
+def _rule_problems(rule: Compress) -> Iterator[str]:
+    if rule.absolute is not None and not 0 < rule.absolute < math.inf:
+        yield f"'absolute' of {rule.dset!r} is {rule.absolute:g}, and must be above 0; leave it out to keep every bit"
+    if rule.relative is not None and not 0 < rule.relative < 1:
+        what = f"'relative' of {rule.dset!r} is {rule.relative:g}, and must be above 0 and below 1"
+        yield f"{what}; leave it out to keep every bit"
 
 
 def _format_problem(filename: str) -> str:

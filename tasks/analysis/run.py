@@ -287,17 +287,30 @@ class SubsampleAnalyzer:
 class ArchiveAnalyzer:
     """A real file of each step, written by the first rank."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Group, _: Any) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Group, before: Any) -> None:
         self._files = str(folder / options["filename"])
         self._ranks = ranks
+        self._compress = None
+        if options["compress"] and ranks.rank == 0:
+            from wilkins.tasks.analysis.compressed import Compress
+
+            self._compress = Compress(options["compress"], Path(self._files), before)
 
     def step(self, number: int, step: Step) -> None:
         """Writes a step."""
-        if self._ranks.rank == 0:
-            write_whole(Path(filled(self._files, number, step.filename)), step.file_bytes())
+        if self._ranks.rank:
+            return
+        path = Path(filled(self._files, number, step.filename))
+        if self._compress:
+            self._compress.step(number, step, path)
+        else:
+            write_whole(path, step.file_bytes())
 
-    def state(self) -> None:
-        """There is none."""
+    def state(self) -> Any:
+        """How long the table of a compressed archive is, and its sums."""
+        return self._compress and self._compress.state()
 
     def end(self) -> None:
-        """Nothing is left to do."""
+        """Says what compression has come to."""
+        if self._compress:
+            self._compress.end()

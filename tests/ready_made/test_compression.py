@@ -1,0 +1,340 @@
+"""Compressed archives: within their bounds whatever the data, all else bit by bit; the workflow that writes them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from support.running import WILKINS, run_tree
+from wilkins.tasks.compression.bounds import Rule, difference
+from wilkins.tasks.compression.compressor import Compressor
+from wilkins.tasks.compression.copy import CannotCopy, Compressed, compressed_copy
+from wilkins.tasks.compression.worker import filters
+
+pytestmark = pytest.mark.needs("python:hdf5plugin")
+
+Array = NDArray[Any]
+EXTREMES = (0.0, -0.0, 5e-324, 1e-310, 1e-45, 1e300, -1e300, 3.4e38, math.nan, math.inf, -math.inf)
+
+
+@pytest.fixture(scope="module")
+def compressor() -> Iterator[Compressor]:
+    Compressor.check()
+    with Compressor() as made:
+        yield made
+
+
+def blocks(seed: int) -> tuple[Array, float]:
+    """A block of random data, and a bound: smooth, noisy, constant, wide, with extremes here and there."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(one) for one in rng.integers(1, 12, rng.integers(1, 5)))
+    place = np.indices(shape).sum(0) / 7
+    with np.errstate(all="ignore"):
+        made = [
+            np.sin(place) * 10.0 ** rng.integers(-8, 8),
+            rng.standard_normal(shape) * 10.0 ** rng.integers(-300, 300),
+            np.full(shape, rng.standard_normal()),
+            np.exp(rng.uniform(-700, 700, shape)),
+            rng.uniform(0, 1e-310, shape),
+            rng.integers(0, 2**63, shape).view("f8"),
+            np.sin(place) + (rng.random(shape) < 0.01) * 1e30,
+        ][rng.integers(7)]
+        for extreme in rng.choice(EXTREMES, rng.integers(3)):
+            made[rng.random(shape) < 0.05] = extreme
+        made = made.astype(rng.choice(["<f4", "<f8"]))
+    bound = float(10.0 ** rng.integers(-320, 300) if rng.random() < 0.3 else 10.0 ** rng.integers(-6, 3))
+    return np.ascontiguousarray(made), bound or 1e-320
+
+
+def read_back(path: Path, block: Array, bound: float, compressor: Compressor) -> Array:
+    """A block that was compressed and put into a file, as a reader of that gets it."""
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk(block.shape)
+    filters(properties, bound)
+    done = compressor.encoded(block, bound)
+    with h5py.File(path, "w") as file:
+        space = h5py.h5s.create_simple(block.shape)
+        made = h5py.h5d.create(file.id, b"x", h5py.h5t.py_create(block.dtype), space, properties)
+        made.write_direct_chunk((0,) * block.ndim, done.data, filter_mask=done.mask)
+    with h5py.File(path) as file:
+        return np.asarray(file["x"][...])
+
+
+def within_bounds(seeds: range, folder: Path, compressor: Compressor) -> None:
+    for seed in seeds:
+        block, bound = blocks(seed)
+        after = read_back(folder / "block.h5", block, bound, compressor)
+        finite = np.isfinite(block)
+        assert after[~finite].tobytes() == block[~finite].tobytes(), seed
+        with np.errstate(over="ignore"):
+            apart = np.abs(after[finite].astype(np.longdouble) - block[finite].astype(np.longdouble))
+        assert not apart.size or apart.max() <= bound, (seed, bound, apart.max())
+
+
+def test_no_element_is_over_its_bound(tmp_path: Path, compressor: Compressor) -> None:
+    within_bounds(range(300), tmp_path, compressor)
+    assert compressor.deaths == 0
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_no_element_of_ten_thousand_blocks_is_over_its_bound(tmp_path: Path, compressor: Compressor) -> None:
+    within_bounds(range(1000, 11_000), tmp_path, compressor)
+    assert compressor.deaths == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32), st.floats(0, 10), st.booleans())
+def test_a_difference_over_the_bound_is_found(seed: int, factor: float, double: bool) -> None:
+    rng = np.random.default_rng(seed)
+    before = rng.standard_normal(20).astype("<f8" if double else "<f4")
+    after, bound = before.copy(), 1e-2
+    after[seed % 20] += factor * bound
+    over = abs(float(after[seed % 20]) - float(before[seed % 20])) >= bound
+    assert (difference(before, after, bound) is None) == over
+    assert (difference(before, after, 0.0) is None) == (after.tobytes() != before.tobytes())
+    after[3] = math.nan
+    assert difference(before, after, bound) is None
+    before[3] = math.nan
+    assert (difference(before, after, bound) is None) == (over and seed % 20 != 3)
+
+
+def write_everything(path: Path, order: bool, libver: str) -> None:
+    """A file with all that HDF5 files hold."""
+    rng = np.random.default_rng(1)
+    x, y, z = np.meshgrid(*[np.linspace(0, 6, 30)] * 3, indexing="ij")
+    field = np.sin(x) * np.cos(y) + z / 100
+    with h5py.File(path, "w", libver=libver, track_order=order) as file:
+        file["fields/z"] = field
+        file["fields/a"] = field.astype("f4")
+        file["fields/big"] = field.astype(">f8")
+        strange = field.astype("f4")
+        strange[3, 4, 5], strange[20, 0, 1] = math.nan, -math.inf
+        file.create_dataset("strange", data=strange, chunks=(30, 30, 20), compression="gzip", maxshape=(None, 30, 30))
+        file["axes"] = rng.random((7, 6, 5, 4, 3, 2))
+        file["ids"] = rng.integers(0, 2**60, 5000)
+        file["records"] = np.zeros(1000, [("a", "f4"), ("b", "i8", (3,))])
+        file["scalar"], file["none"], file["null"] = 2.0, np.zeros((0, 3)), h5py.Empty("f4")
+        file["words"] = ["a", "", "longer"]
+        file["lists"] = np.array([np.arange(3), np.arange(0), np.arange(4)], object).astype(h5py.vlen_dtype(int))
+        file["refers"] = np.array([file["ids"].ref, file["fields"].ref, h5py.Reference()], h5py.ref_dtype)
+        file["regions"] = np.array([file["fields/z"].regionref[3:5, 2, ::3]], h5py.regionref_dtype)
+        file["same"] = file["ids"]
+        file["soft"], file["nowhere"] = h5py.SoftLink("/ids"), h5py.SoftLink("/no/such")
+        file["outside"] = h5py.ExternalLink("other.h5", "/x")
+        file["fields/up"] = file["/"]
+        file["type"] = np.dtype("f8")
+        file.create_dataset("typed", (2000,), file["type"])
+        file.create_dataset("filled", (3000,), "f8", chunks=(1000,), maxshape=(None,), fillvalue=7.0)[500:] = 2.5
+        file["ids"].make_scale("x")
+        file["scaled"] = np.zeros(5000)
+        file["scaled"].dims[0].attach_scale(file["ids"])
+        file["compact_only"] = np.arange(10.0)
+        for where in (file, file["fields"], file["ids"], file["type"]):
+            where.attrs["z"], where.attrs["a"] = 1, "text"
+            where.attrs["none"] = h5py.Empty("i4")
+            where.attrs["to"] = file["scaled"].ref
+        if order:
+            file.attrs["long"] = rng.random(9000)
+        if libver == "latest":
+            file["ids"].attrs["long"] = rng.random(9000)
+
+
+def copied(source: Path, target: Path, rules: list[Rule], compressor: Compressor) -> dict[str, Compressed]:
+    with h5py.File(source) as file:
+        return {one.dset: one for one in compressed_copy(file, target, rules, compressor)}
+
+
+@pytest.mark.parametrize("libver", ["earliest", "v108", "latest"])
+@pytest.mark.parametrize("order", [False, True])
+def test_everything_else_stays(tmp_path: Path, order: bool, libver: str, compressor: Compressor) -> None:
+    write_everything(tmp_path / "a.h5", order, libver)
+    rules = [Rule("/fields/z", absolute=1e-3), Rule("fields/*", relative=1e-3), Rule("strange", 1e-3), Rule("*")]
+    found = copied(tmp_path / "a.h5", tmp_path / "b.h5", rules, compressor)
+    assert (tmp_path / "b.h5").stat().st_size < (tmp_path / "a.h5").stat().st_size / 2
+    with h5py.File(tmp_path / "a.h5") as before, h5py.File(tmp_path / "b.h5") as after:
+        assert list(after) == list(before)
+        assert list(after.attrs) == list(before.attrs)
+        assert after[after["refers"][0]] == after["ids"]
+        assert after[after["refers"][1]] == after["fields"]
+        assert not after["refers"][2]
+        region = after["regions"][0]
+        assert after[region].name == "/fields/z"
+        near = after["fields/z"][region] - before["fields/z"][before["regions"][0]]
+        assert abs(near).max() < 1e-3
+        assert after["scaled"].dims[0]["x"] == after["ids"] == after["same"]
+        assert after["fields/up"] == after["/"]
+        assert after[after["type"].attrs["to"]] == after["scaled"]
+        assert isinstance(after["type"], h5py.Datatype)
+        assert after.get("outside", getlink=True).filename == "other.h5"
+        assert after.get("nowhere", getlink=True).path == "/no/such"
+        assert [list(one) for one in after["lists"]] == [list(one) for one in before["lists"]]
+        assert list(after["words"]) == list(before["words"])
+        for name in ("fields/big", "ids", "records", "scalar", "none", "typed", "filled", "axes", "compact_only"):
+            assert after[name].dtype == before[name].dtype
+            assert after[name][()].tobytes() == before[name][()].tobytes(), name
+        assert after["filled"].maxshape == (None,)
+        assert after["filled"].fillvalue == 7.0
+        assert after["strange"].chunks == before["strange"].chunks
+        assert np.isnan(after["strange"][3, 4, 5])
+        assert np.isneginf(after["strange"][20, 0, 1])
+    assert found["/fields/big"].bound == found["/ids"].bound == found["/axes"].bound == 0
+    assert found["/fields/a"].bound == 1e-3 * (found["/fields/a"].high - found["/fields/a"].low)
+    assert found["/strange"].kept == 1 < found["/strange"].blocks == 2
+    assert 0 < found["/fields/z"].apart.largest < 1e-3
+
+
+@pytest.mark.needs("python:netCDF4")
+def test_netcdf_reads_a_copy(tmp_path: Path, compressor: Compressor) -> None:
+    import hdf5plugin
+    import netCDF4
+
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        for name, length in (("time", None), ("y", 40), ("x", 50)):
+            file.createDimension(name, length)
+            file.createVariable(name, "f8", (name,)).units = f"{name} unit"
+        heat = file.createVariable("heat", "f4", ("time", "y", "x"), zlib=True, fill_value=-1.0)
+        heat[:3] = np.sin(np.linspace(0, 9, 6000)).reshape(3, 40, 50)
+        file["x"][:], file["y"][:], file["time"][:] = np.arange(50), np.arange(40), [1, 2, 4]
+        file.createGroup("inner").createVariable("v", "i4", ("x",))[:] = np.arange(50)
+        file.title = "heat"
+    found = copied(tmp_path / "a.nc", tmp_path / "b.nc", [Rule("heat", absolute=1e-4)], compressor)
+    assert found["/heat"].bound == 1e-4
+    program = """
+import netCDF4
+with netCDF4.Dataset("a.nc") as before, netCDF4.Dataset("b.nc") as after:
+    assert after["heat"].dimensions == ("time", "y", "x")
+    assert after["x"].units == "x unit"
+    assert after.title == "heat"
+    assert after["inner/v"][7] == 7
+    assert abs(after["heat"][:] - before["heat"][:]).max() < 1e-4
+"""
+    done = run_tree([sys.executable, "-c", program], 60, tmp_path, {"HDF5_PLUGIN_PATH": hdf5plugin.PLUGIN_PATH})
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("what", ["user block", "data in other files"])
+def test_what_a_copy_would_not_have_is_said(tmp_path: Path, what: str, compressor: Compressor) -> None:
+    with h5py.File(tmp_path / "a.h5", "w", userblock_size=512 if what == "user block" else 0) as file:
+        external = [(str(tmp_path / "raw"), 0, h5py.h5f.UNLIMITED)] if what != "user block" else None
+        file.create_dataset("x", data=np.zeros(1000), external=external)
+    with pytest.raises(CannotCopy, match=what):
+        copied(tmp_path / "a.h5", tmp_path / "b.h5", [Rule("*")], compressor)
+
+
+def test_bits_that_flip_in_an_archive_are_found(tmp_path: Path, compressor: Compressor) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.sin(np.linspace(0, 99, 100_000))
+    for rule in (Rule("x", absolute=1e-5), Rule("x")):
+        (tmp_path / "b.h5").unlink(missing_ok=True)
+        copied(tmp_path / "a.h5", tmp_path / "b.h5", [rule], compressor)
+        with h5py.File(tmp_path / "b.h5") as file:
+            chunk = file["x"].id.get_chunk_info(0)
+        data = bytearray((tmp_path / "b.h5").read_bytes())
+        data[chunk.byte_offset + chunk.size // 2] ^= 4
+        (tmp_path / "c.h5").write_bytes(data)
+        with h5py.File(tmp_path / "c.h5") as file, pytest.raises(OSError, match="filter"):
+            file["x"][:]
+
+
+def test_a_compressor_that_dies_loses_nothing() -> None:
+    block = np.sin(np.linspace(0, 9, 1000))
+    with Compressor() as compressor:
+        assert compressor.encoded(block, 1e-3).lossy
+        assert compressor._process is not None
+        os.kill(compressor._process.pid, signal.SIGKILL)
+        compressor._process.wait()
+        assert not compressor.encoded(block, 1e-3).lossy
+        assert compressor.encoded(block, 1e-3).lossy
+        assert compressor.deaths == 1
+
+
+PRODUCER = """
+    import h5py, numpy as np
+    for step in range(4):
+        with h5py.File(f"out-{step}.h5", "w") as file:
+            file["fields/u"] = np.sin(np.linspace(step, step + 9, 40_000)).reshape(200, 200)
+            file["ids"] = np.arange(4000)
+            file.attrs["step"] = step
+"""
+
+
+def archive(folder: Path, compress: Any, filename: str = "all/{name}.h5") -> Any:
+    (folder / "producer.py").write_text(textwrap.dedent(PRODUCER))
+    analysis = {"archive": [{"filename": filename, "compress": compress}]}
+    tasks = [
+        {"func": "producer.py", "outports": [{"filename": "out-*.h5"}]},
+        {"func": "wilkins.tasks.analysis", "analysis": analysis, "inports": [{"filename": "out-*.h5"}]},
+    ]
+    (folder / "workflow.yaml").write_text(json.dumps({"tasks": tasks}))
+    return run_tree([*WILKINS, "run", "workflow.yaml"], 100, folder, {"PYTHONPATH": str(folder)})
+
+
+def test_an_archive_in_a_workflow(tmp_path: Path) -> None:
+    done = archive(tmp_path, [{"dset": "/fields/*", "absolute": 1e-3}, {"dset": "*"}])
+    assert done.code == 0, done.out + done.err
+    with (tmp_path / "all/name-compression.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["step"], row["file"], row["dset"]) for row in rows] == [
+        (str(step), f"out-{step}.h5", dset) for step in range(4) for dset in ("/fields/u", "/ids")
+    ]
+    for row in rows:
+        with h5py.File(tmp_path / "all" / row["file"]) as file:
+            step = int(row["step"])
+            assert file.attrs["step"] == step
+            if row["dset"] == "/ids":
+                assert (file["ids"][:] == np.arange(4000)).all()
+                assert (row["bound"], row["largest_error"], row["psnr"]) == ("0.0", "0.0", "inf")
+                continue
+            apart = abs(file["fields/u"][:] - np.sin(np.linspace(step, step + 9, 40_000)).reshape(200, 200))
+            assert 0 < apart.max() == float(row["largest_error"]) < 1e-3
+            assert float(row["mean_error"]) == pytest.approx(apart.mean())
+            assert float(row["psnr"]) == pytest.approx(20 * np.log10(2 / np.sqrt(np.square(apart).mean())), rel=0.01)
+            assert int(row["bytes"]) == 320_000 > 20 * int(row["stored"])
+    assert "archived 4 steps, 0 of them as they are" in done.out
+    assert not [path for path in (tmp_path / "all").iterdir() if ".part" in path.name]
+
+
+def test_a_step_without_such_a_dataset_is_archived_as_it_is(tmp_path: Path) -> None:
+    done = archive(tmp_path, [{"dset": "/none"}])
+    assert done.code == 0, done.out + done.err
+    assert "out-0.h5: archived as it is: no dataset of it is to be compressed" in done.out
+    with h5py.File(tmp_path / "all/out-3.h5") as file:
+        assert (file["ids"][:] == np.arange(4000)).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ({"dset": "u", "absolute": 0}, "'absolute' of 'u' is 0, and must be above 0; leave it out to keep every bit"),
+        ({"dset": "u", "relative": 1.5}, "'relative' of 'u' is 1.5, and must be above 0 and below 1"),
+        ({"absolute": 1e-3}, "the key 'dset' is missing"),
+        ({"dset": "u", "abs": 1e-3}, "unknown key 'abs'"),
+    ],
+)
+def test_rules_that_are_wrong(tmp_path: Path, rule: dict[str, Any], why: str) -> None:
+    done = archive(tmp_path, [rule])
+    assert done.code == 2
+    assert why in done.err
+
+
+def test_a_bound_without_a_compressor_is_an_error_at_once(tmp_path: Path) -> None:
+    (tmp_path / "hdf5plugin.py").write_text("raise ImportError\n")
+    done = archive(tmp_path, [{"dset": "u", "absolute": 1e-3}])
+    assert done.code == 1
+    assert "needs hdf5plugin, which is not installed here; pip install hdf5plugin" in done.out + done.err
