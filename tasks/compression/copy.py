@@ -184,6 +184,7 @@ class _Copy:
         properties.remove_filter(h5py.h5z.FILTER_ALL)
         chunk = _chunk_of(before)
         properties.set_chunk(chunk)
+        properties.set_obj_track_times(False)  # it would have that of the copy
         filters(properties, bound)
         after = h5py.h5d.create(group, name, kind, before.get_space(), properties, link)
         blocks = kept = 0

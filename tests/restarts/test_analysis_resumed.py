@@ -22,6 +22,7 @@ if "WILKINS_RESTART" in os.environ:
 for step in range(first, 40):
     with h5py.File(f"u{step}.h5", "w") as file:
         file["u"] = np.random.default_rng(step).normal(size=(9, 7)) * (step + 1)
+        file["waves"] = np.sin(np.linspace(step, step + 9, 2000))
         file.attrs["step"] = step
     time.sleep(0.1)
 """
@@ -50,14 +51,16 @@ tasks:
       histogram: [{dset: /u, bins: 7}]
       slice: [{dset: /u}]
       subsample: [{dsets: [/u], stride: [2], filename: "coarse-{step}.h5"}]
-      archive: [{filename: "all/{step}.h5"}]
+      archive:
+        - {filename: "all/{step}.h5"}
+        - {filename: "small/{step}.h5", compress: [{dset: /waves, absolute: 1e-3}]}
   - func: coarse.py
     inports: [{filename: "coarse-*.h5"}]
     restart: each-step
 """
 RESUME = ("--resume", "wilkins-runs/latest")
 
-pytestmark = pytest.mark.needs(MPIEXEC)
+pytestmark = pytest.mark.needs(MPIEXEC, "python:hdf5plugin")
 
 
 def prepared(folder: Path) -> Path:
@@ -101,7 +104,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
     done = run(whole, "workflow.yaml")
     assert done.code == 0, done.out + done.err
     expected = left(whole)
-    assert len(expected) == 4 + 3 * 20
+    assert len(expected) == 5 + 4 * 20
     killed(folder, "workflow.yaml")
     killed(folder, *RESUME)
     done = run(folder, *RESUME)
