@@ -20,7 +20,7 @@ from collections import abc
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 __all__ = [
@@ -48,6 +48,7 @@ else:
         __slots__ = ()
 
     MISSING = _Missing()
+    _NO_METADATA = MappingProxyType({})
 
     class _Field:
         """What is declared of a field."""
@@ -61,7 +62,7 @@ else:
             self.init = init
             self.repr = repr
             self.compare = compare
-            self.metadata = {} if metadata is None else metadata
+            self.metadata = _NO_METADATA if metadata is None else metadata
             self.kw_only = kw_only
 
         def standard(self):
