@@ -48,6 +48,8 @@ class Tree:
     """A running tree of processes, all of which have `folder` or one below as their working directory."""
 
     def __init__(self, argv: Sequence[str | Path], folder: Path, env: Mapping[str, str] | None = None) -> None:
+        if Path(__file__).is_relative_to(folder):
+            raise ValueError(f"{folder}: all processes below it are killed at the end; give a folder of the test")
         self.argv = [str(word) for word in argv]
         self.folder = folder
         self._out, self._err = folder / ".stdout", folder / ".stderr"
