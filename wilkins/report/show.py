@@ -37,22 +37,15 @@ def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
     Args:
         sizes: bytes of a step, by entry of the workflow file, where they are known.
     """
-    channels = _grouped(
-        plan.channels,
-        lambda channel: (_entry(plan, channel.outport), _entry(plan, channel.inport), _how(plan, channel)),
-    )
+    channels = _alike(plan)
     files = _grouped(
         [port for port in plan.ports if port.mode == "plain"], lambda port: (_base(plan, port.task), port.origin)
     )
     counts = ((len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel"))
     parts = [f"{plan.name}: {', '.join(count_of(*count) for count in counts)}"]
-    gpus = any(task.gpus is not None for task in plan.tasks)
-    tasks = [_task_row(group, gpus) for group in _grouped(plan.tasks, lambda task: _base(plan, task.index))]
-    head = ("task", "ranks", "in a job", "kind", *(["GPUs"] if gpus else []), "command")
-    parts.append(text_table(head, tasks))
+    parts.append(text_table(*tasks_of(plan)))
     if channels:
-        rows = [_channel_row(plan, group) for group in channels]
-        parts.append(text_table(("channel", "files", "ranks", "steps", "queue", "when full", "mode", "memory"), rows))
+        parts.append(text_table(*channels_of(plan)))
     if plan.hosts:
         parts.append(hosts_table(plan))
         if channels:
@@ -87,6 +80,31 @@ def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
             f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}"
         )
     return "\n\n".join(parts)
+
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""The head of a table, and its rows."""
+
+
+def tasks_of(plan: Plan) -> Table:
+    """The table of tasks."""
+    gpus = any(task.gpus is not None for task in plan.tasks)
+    rows = [_task_row(group, gpus) for group in _grouped(plan.tasks, lambda task: _base(plan, task.index))]
+    return ("task", "ranks", "in a job", "kind", *(["GPUs"] if gpus else []), "command"), rows
+
+
+def channels_of(plan: Plan) -> Table:
+    """The table of channels."""
+    head = ("channel", "files", "ranks", "steps", "queue", "when full", "mode", "memory")
+    return head, [_channel_row(plan, group) for group in _alike(plan)]
+
+
+def _alike(plan: Plan) -> list[list[ChannelPlan]]:
+    """The channels, those of instances of the same tasks together."""
+    return _grouped(
+        plan.channels,
+        lambda channel: (_entry(plan, channel.outport), _entry(plan, channel.inport), _how(plan, channel)),
+    )
 
 
 def _orders(plan: Plan) -> Iterator[str]:

@@ -42,14 +42,15 @@ def graph_of(
         first, (out, into) = plan.channels[numbers[0]], ends[numbers[0]]
         both = [ends[number] for number in numbers]
         pairs = [(plan.tasks[a.task].name, plan.tasks[b.task].name) for a, b in both]
-        files = [_together(one) for one in zip(*((a.pattern, b.pattern, b.called) for a, b in both), strict=True)]
+        files = [together(one) for one in zip(*((a.pattern, b.pattern, b.called) for a, b in both), strict=True)]
         joined = [(*names, a.pattern, b.pattern) for names, (a, b) in zip(pairs, both, strict=True)]
         facts = [policy_words(first.policy, into.listing), *_facts(joined, account, sizes, waits)]
         bundles.append(bundle(boxes[writer], boxes[reader], pairs, files, facts, out.mode))
     return drawn(list(boxes.values()), bundles)
 
 
-def _together(patterns: Sequence[str]) -> str:
+def together(patterns: Sequence[str]) -> str:
+    """The patterns of ports of several instances, in short."""
     different = list(dict.fromkeys(patterns))
     return different[0] if len(different) == 1 else f"{different[0]} ... ({len(different)})"
 

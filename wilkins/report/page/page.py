@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import time
 from collections import defaultdict
@@ -23,6 +22,7 @@ from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.report.draw.svg import ACTIVITIES, variables
 from wilkins.report.page.advice import Join, Share, account, advise, oversubscribed, shares
+from wilkins.report.page.html import MOST_ROWS, channels_of, marked, paragraph, table, tasks_of
 from wilkins.report.page.measured import graph_of
 from wilkins.report.page.value import packed, value_of
 from wilkins.report.pictures import output_text
@@ -38,7 +38,6 @@ _MOST_FAILED = 3
 """Lines at the top of the page: of how many tasks that have failed, and how many of each."""
 _APART = "\n\n"
 _MOST_LOGS = 60
-_MOST_ROWS = 500
 _HERE = Path(__file__).parent
 
 
@@ -125,19 +124,19 @@ def page_of(records: Records) -> str:
         style=variables() + (_HERE / "page.css").read_text(encoding="utf-8"),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
         name=escape(text_of(records.plan.name)),
-        outcome=_outcome(records),
+        outcome=outcome_of(records),
         facts=_facts(records),
-        advice=_list(advice) if spent or records.summary else _paragraph(records.no_trace),
+        advice=_list(advice) if spent or records.summary else paragraph(records.no_trace),
         graph=graph_of(records.plan, timeline, records.summary.get("channels", ()), _sizes(published)),
         shares=_shares(spent),
         chart=_chart(timeline, records.no_trace),
         data=packed(value_of(timeline, published, everything)) if timeline else "",
         how=_how(records),
-        tasks=_tasks(records.summary),
-        channels=_channels(records.summary),
+        tasks=tasks_of(records.summary),
+        channels=channels_of(records.summary),
         logs=_logs(records),
         workflow=_workflow(records),
-        versions=_table(("", ""), sorted(records.versions.items())),
+        versions=table(("", ""), sorted(records.versions.items())),
     )
 
 
@@ -166,7 +165,8 @@ def _sizes(published: Sequence[Event]) -> dict[str, float]:
     return {key: whole / count for key, (whole, count) in sums.items()}
 
 
-def _outcome(records: Records) -> str:
+def outcome_of(records: Records) -> str:
+    """How a run has ended, and what failed tasks have printed last."""
     if not records.summary:
         return '<span class="mark unknown">goes on, or was killed</span>'
     code = records.summary["exit_code"]
@@ -200,23 +200,14 @@ def _facts(records: Records) -> str:
     return escape(f"{'; '.join(words)}. Begun {began} on {records.versions.get('host', 'an unknown host')}.")
 
 
-def _marked(text: str) -> str:
-    """A sentence, with its keys and commands in backquotes set as code."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text_of(text)))
-
-
-def _paragraph(text: str) -> str:
-    return f"<p>{_marked(text)}</p>"
-
-
 def _list(lines: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{_marked(line)}</li>" for line in lines) + "</ul>"
+    return "<ul>" + "".join(f"<li>{marked(line)}</li>" for line in lines) + "</ul>"
 
 
 def _shares(found: Sequence[Share]) -> str:
     """A bar for each task, of how it spent its time."""
     bars = []
-    for share in found[:_MOST_ROWS]:
+    for share in found[:MOST_ROWS]:
         parts = "".join(
             f'<i class="a{number}" style="flex:{part:.5f}" title="{activity}: {100 * part:.1f} %"></i>'
             for number, activity in enumerate(ACTIVITIES)
@@ -236,70 +227,21 @@ def _chart(timeline: Timeline | None, why: str) -> str:
     return (_HERE / "chart.html").read_text(encoding="utf-8")
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], numbers: frozenset[int] = frozenset()) -> str:
-    def cells(tag: str, row: Sequence[Any]) -> str:
-        return "".join(
-            f"<{tag}{' class=number' if place in numbers else ''}>{escape(text_of(str(cell)))}</{tag}>"
-            for place, cell in enumerate(row)
-        )
-
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows[:_MOST_ROWS])
-    top = f"<thead><tr>{cells('th', head)}</tr></thead>" if any(head) else ""
-    more = f"<p>and {len(rows) - _MOST_ROWS} more</p>" if len(rows) > _MOST_ROWS else ""
-    return f'<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>{more}'
-
-
-def _tasks(summary: Mapping[str, Any]) -> str:
-    if not summary:
-        return _paragraph("The run has no summary yet.")
-    head = (
-        *("task", "ranks", "starts", "end", "published", "read", "dropped", "moved", "computing", "waiting", "moving"),
-        *("CPU", "memory"),
-    )
-    rows = [
-        (
-            task["name"],
-            task["nprocs"],
-            task["starts"],
-            task["outcome"] if task["outcome"] != "failed" else f"failed: {task['exit']}",
-            task["produced"],
-            task["consumed"],
-            task["dropped"],
-            size(task["bytes"]),
-            duration(task["computing_s"]),
-            duration(task["waiting_s"]),
-            duration(task["moving_s"]),
-            duration(task["cpu_s"]) if task.get("cpu_s") else "-",
-            size(task["rss_bytes"]) if task.get("rss_bytes") else "-",
-        )
-        for task in summary["tasks"]
-    ]
-    hint = "CPU: of all processes together; memory: the most of one of them."
-    return _table(head, rows, frozenset(range(1, len(head))) - {3}) + f'<p class="hint">{hint}</p>'
-
-
-def _channels(summary: Mapping[str, Any]) -> str:
-    head = ("from", "to", "files", "published", "read", "skipped", "dropped", "let go", "not read")
-    keys = ("producer", "consumer", "files", "published", "read", "skipped", "dropped", "let_go", "unread")
-    rows = [tuple(one[key] for key in keys) for one in summary.get("channels", ())]
-    return _table(head, rows, frozenset(range(3, len(head)))) if rows else _paragraph("No files were exchanged.")
-
-
 def _logs(records: Records) -> str:
     paths = sorted(records.folder.glob("*.log")) + sorted(records.folder.glob("hosts/*.log"))
     failed = {f"{name}.log" for name in _failed(records)}
     paths.sort(key=lambda path: path.name not in failed)
     parts = [_log(path, records.folder, shown=path.name in failed) for path in paths[:_MOST_LOGS]]
     if len(paths) > _MOST_LOGS:
-        parts.append(_paragraph(f"and {len(paths) - _MOST_LOGS} more in {records.folder}"))
-    return "".join(parts) or _paragraph("There are none.")
+        parts.append(paragraph(f"and {len(paths) - _MOST_LOGS} more in {records.folder}"))
+    return "".join(parts) or paragraph("There are none.")
 
 
 def _log(path: Path, folder: Path, *, shown: bool) -> str:
     try:
         whole = path.read_bytes()
     except OSError as error:
-        return _paragraph(f"{path}: cannot be read: {error.strerror}")
+        return paragraph(f"{path}: cannot be read: {error.strerror}")
     last = whole[-_LAST_BYTES:].decode("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
     text = text_of("\n".join(last))
     cut = len(text.encode(errors="replace")) + 1 < len(whole)
@@ -314,15 +256,15 @@ def _how(records: Records) -> str:
     """By what the run was started, and from which commit of git."""
     start = records.start
     if not start:
-        return _paragraph("The records do not say.")
+        return paragraph("The records do not say.")
     rows = [("command", shlex.join(start["command"])), ("folder", start["folder"])]
     if start["commit"]:
         changed = records.summary.get("changed")
         rows.append(("commit", start["commit"] + (f", with changes in {listed(changed)}" if changed else "")))
-    return _table(("", ""), rows)
+    return table(("", ""), rows)
 
 
 def _workflow(records: Records) -> str:
     if "workflow" not in records.start:
-        return _paragraph("The records do not have it.")
+        return paragraph("The records do not have it.")
     return f"<pre>{escape(text_of(records.start['workflow']))}</pre>"

@@ -1,0 +1,76 @@
+"""Tables and sentences as HTML: of a run's page, and of what a notebook shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from wilkins.names import text_of
+from wilkins.terminal.tables import duration, size
+
+MOST_ROWS = 500
+
+
+def marked(text: str) -> str:
+    """A sentence, with its keys and commands in backquotes set as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text_of(text)))
+
+
+def paragraph(text: str) -> str:
+    """A sentence as a paragraph."""
+    return f"<p>{marked(text)}</p>"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]], numbers: frozenset[int] = frozenset()) -> str:
+    """A table, whose first rows are shown; `numbers`: the columns of numbers."""
+
+    def cells(tag: str, row: Sequence[Any]) -> str:
+        return "".join(
+            f"<{tag}{' class=number' if place in numbers else ''}>{escape(text_of(str(cell)))}</{tag}>"
+            for place, cell in enumerate(row)
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows[:MOST_ROWS])
+    top = f"<thead><tr>{cells('th', head)}</tr></thead>" if any(head) else ""
+    more = f"<p>and {len(rows) - MOST_ROWS} more</p>" if len(rows) > MOST_ROWS else ""
+    return f'<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>{more}'
+
+
+def tasks_of(summary: Mapping[str, Any]) -> str:
+    """The table of what each task of a run has done; `summary`: of the run, empty if it has none."""
+    if not summary:
+        return paragraph("The run has no summary yet.")
+    head = (
+        *("task", "ranks", "starts", "end", "published", "read", "dropped", "moved", "computing", "waiting", "moving"),
+        *("CPU", "memory"),
+    )
+    rows = [
+        (
+            task["name"],
+            task["nprocs"],
+            task["starts"],
+            task["outcome"] if task["outcome"] != "failed" else f"failed: {task['exit']}",
+            task["produced"],
+            task["consumed"],
+            task["dropped"],
+            size(task["bytes"]),
+            duration(task["computing_s"]),
+            duration(task["waiting_s"]),
+            duration(task["moving_s"]),
+            duration(task["cpu_s"]) if task.get("cpu_s") else "-",
+            size(task["rss_bytes"]) if task.get("rss_bytes") else "-",
+        )
+        for task in summary["tasks"]
+    ]
+    hint = "CPU: of all processes together; memory: the most of one of them."
+    return table(head, rows, frozenset(range(1, len(head))) - {3}) + f'<p class="hint">{hint}</p>'
+
+
+def channels_of(summary: Mapping[str, Any]) -> str:
+    """The table of the steps of each channel; `summary`: of the run, empty if it has none."""
+    head = ("from", "to", "files", "published", "read", "skipped", "dropped", "let go", "not read")
+    keys = ("producer", "consumer", "files", "published", "read", "skipped", "dropped", "let_go", "unread")
+    rows = [tuple(one[key] for key in keys) for one in summary.get("channels", ())]
+    return table(head, rows, frozenset(range(3, len(head)))) if rows else paragraph("No files were exchanged.")
