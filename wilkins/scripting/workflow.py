@@ -48,6 +48,8 @@ class Workflow:
         self.content: dict[str, Any] = {**_known(Content, "a workflow", keys), "tasks": []}
         """What the file says, as plain data."""
         self._file: Path | None = None
+        self._modules: dict[str, str] = {}
+        """Of functions that are in no file: the names of theirs, beside the workflow file, and the texts."""
         self._settings: dict[str, str] = {}
 
     @classmethod
@@ -79,19 +81,21 @@ class Workflow:
         """Add a task; returns the workflow, so that calls can be chained.
 
         Args:
-            func: its program; or a function of a module or script, which is called with the task's ports
-                (`wilkins help python-functions`).
+            func: its program; or a function, which is called with the task's ports (`wilkins help python-functions`).
+                Of a notebook or of the script itself, its text is kept, with what it uses as it is now; `save` writes
+                it beside the workflow file.
             inports: files that it reads, and
             outports: that it writes.
             keys: other keys of a task, such as ``nprocs=4``, ``args=[...]``, ``taskCount=8``.
 
         Raises:
-            UsageError: a task or a port has no such key, the workflow is that of a file, or the function is in none.
+            UsageError: a task or a port has no such key, the workflow is that of a file, or the function uses what
+                other processes cannot have.
         """
         if self._file is not None:
             raise UsageError(f"{self._file}: a workflow that was read from a file gets no tasks; add them there")
         if not isinstance(func, str):
-            func = _function(func)
+            func = self._function(func)
         task: dict[str, Any] = {"func": func, **_known(Task, f"the task {func!r}", keys)}
         for side, kind, ports in (("inports", InPort, inports), ("outports", OutPort, outports)):
             if given := [_port(kind, f"the task {func!r}", port) for port in ports]:
@@ -103,6 +107,7 @@ class Workflow:
         """The same workflow with other values, as by ``--set``: of parameters, or ``set(**{"simulate.nprocs": 8})``."""
         other = copy.copy(self)
         other.content = copy.deepcopy(self.content)
+        other._modules = dict(self._modules)
         other._settings = {**self._settings, **{name: _as_yaml(value) for name, value in settings.items()}}
         return other
 
@@ -113,7 +118,7 @@ class Workflow:
         return yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True, width=120)
 
     def save(self) -> Path:
-        """Write the workflow file, unless it is one that was loaded; returns its path.
+        """Write the workflow file, and the modules of its functions, unless it was loaded; returns its path.
 
         Raises:
             UsageError: there is another file of that name.
@@ -121,16 +126,9 @@ class Workflow:
         """
         if self._file is not None:
             return self._file
-        path = self.folder / f"{self.name}.yaml"
-        try:
-            if path.exists() and not path.read_text(encoding="utf-8").startswith(_WRITTEN):
-                raise UsageError(
-                    f"{path}: no Workflow has written this file, so it is not overwritten; give this one another name"
-                )
-            atomic.put(path, _WRITTEN + self.to_yaml())
-        except OSError as error:
-            raise refused(path, "write the workflow file", error) from error
-        return path
+        for name, text in self._modules.items():
+            put(self.folder / name, text)
+        return put(self.folder / f"{self.name}.yaml", self.to_yaml())
 
     def check(self) -> tuple[str, ...]:
         """Notes on what may be a mistake.
@@ -198,7 +196,7 @@ class Workflow:
         return Running(words, folder)
 
     def run(self, *, check: bool = True, **options: Any) -> Run:
-        """Run the workflow to its end.
+        """Run the workflow to its end; a notebook shows how far it is meanwhile.
 
         Args:
             check: raise an error if it does not end well.
@@ -208,15 +206,40 @@ class Workflow:
             TaskFailed: it did not end well; the error says what the launcher said.
             WilkinsError: it could not be started.
         """
-        running = self.start(**options)
-        try:
-            return running.wait(check=check)
-        except BaseException:
-            running.stop()
-            raise
+        return self.start(**options).finish(check=check)
+
+    def _function(self, function: Callable[..., Any]) -> str:
+        """The name of a function for a task; a module for it is kept, if it needs one."""
+        from wilkins.scripting.functions import module_file, reference
+
+        found = reference(function, self.folder)
+        if found.place:
+            return f"{found.place}:{found.name}"
+        same = (name for name, text in self._modules.items() if text == found.text)
+        file = next(same, "") or module_file(self.name, found.name.rpartition(".")[2], self._modules)
+        self._modules[file] = found.text
+        return f"{file}:{found.name}"
 
     def _overrides(self) -> list[str]:
         return [f"{name}={value}" for name, value in self._settings.items()]
+
+
+def put(path: Path, text: str) -> Path:
+    """Write a file of a workflow, and return its path.
+
+    Raises:
+        UsageError: somebody else has written a file of that name.
+        ResourceError: it cannot be written.
+    """
+    try:
+        if path.exists() and not path.read_text(encoding="utf-8").startswith(_WRITTEN):
+            raise UsageError(
+                f"{path}: no Workflow has written this file, so it is not overwritten; give this one another name"
+            )
+        atomic.put(path, _WRITTEN + text)
+    except OSError as error:
+        raise refused(path, "write the workflow's file", error) from error
+    return path
 
 
 def _port(kind: type, who: str, given: Given) -> dict[str, Any]:
@@ -243,24 +266,3 @@ def _as_yaml(value: Any) -> str:
     if isinstance(value, str):
         return value
     return yaml.safe_dump(value, default_flow_style=True, width=sys.maxsize).removesuffix("...\n").strip()
-
-
-def _function(function: Callable[..., Any]) -> str:
-    """The name by which a task finds a function again: by its file, since that need not be installed.
-
-    Raises:
-        UsageError: it is in no file, as in a notebook, or within another function.
-    """
-    import inspect
-
-    try:
-        file = inspect.getsourcefile(function)
-    except TypeError:
-        file = None
-    name = getattr(function, "__qualname__", "<lambda>")
-    if file is None or not Path(file).is_file() or not all(part.isidentifier() for part in name.split(".")):
-        raise UsageError(
-            f"the function {name} cannot be a task, since other processes cannot import it: write it into a file, at "
-            "the top of it, and import it from there"
-        )
-    return f"{Path(file).resolve()}:{name}"
