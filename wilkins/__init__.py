@@ -29,6 +29,13 @@ def compile(path: str | Path, overrides: Sequence[str] = ()) -> networkx.MultiDi
     return compile_graph(path, overrides)
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """What ``%load_ext wilkins`` calls: give an IPython the cell magic ``%%wilkins``."""
+    from wilkins.scripting.magic import load
+
+    load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 

@@ -15,6 +15,10 @@ class WilkinsError(Exception):
     exit_code: ClassVar[int] = 1
     """What the process exits with."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks show of the error."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class TaskFailed(WilkinsError):
     """A task ended with an error."""

@@ -163,6 +163,12 @@ class Run:
             frame.insert(0, "seconds", (frame.pop("time_ns") - rows[0]["time_ns"]) / 1e9)
         return frame
 
+    def _repr_html_(self) -> str:
+        """The tables and the timeline that a notebook shows."""
+        from wilkins.report.notebook import of_run
+
+        return of_run(self.path)
+
     def __repr__(self) -> str:
         return f"<run {self.path.name}: {'no summary' if self.code is None else f'exit code {self.code}'}>"
 

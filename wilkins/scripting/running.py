@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import signal
 import subprocess
 import tempfile
@@ -14,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import TaskFailed, UsageError
+from wilkins.scripting.notebook import View
 from wilkins.scripting.run import Run
 from wilkins.terminal.progress import STATUS, WATCHED, Snapshot, from_json
 
 _LOOK = 0.05
+_SHOW = 0.5
+"""Seconds between two looks at how far a run is."""
 _GRACE = 15.0
 """Seconds after a signal within which a launcher has ended all."""
 
@@ -33,6 +37,7 @@ class Running:
         self._process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said, cwd=folder.parent.parent
         )
+        self._view = View(self._asked)
 
     @property
     def code(self) -> int | None:
@@ -50,13 +55,18 @@ class Running:
         until = time.monotonic() + within
         before = self._status()
         while self.code is None and time.monotonic() < until:
-            if (self.path / "plan.json").exists():  # the launcher takes the directory only as long as it is empty
-                (self.path / WATCHED).touch()
-            now = self._status()
+            now = self._asked()
             if now is not None and (before is None or now.at != before.at):
                 return now
             time.sleep(_LOOK)
         return None
+
+    def _asked(self) -> Snapshot | None:
+        """The newest answer of the launcher, which is asked for the next one."""
+        if (self.path / "plan.json").exists():  # the launcher takes the directory only as long as it is empty
+            with contextlib.suppress(OSError):
+                (self.path / WATCHED).touch()
+        return self._status()
 
     def _status(self) -> Snapshot | None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -64,7 +74,7 @@ class Running:
         return None
 
     def wait(self, timeout: float | None = None, *, check: bool = True) -> Run:
-        """Wait for the end.
+        """Wait for the end; a notebook shows how far it is meanwhile.
 
         Args:
             timeout: in seconds; the run goes on after it.
@@ -75,13 +85,31 @@ class Running:
             TaskFailed: it did not end well.
             UsageError: it was not even started.
         """
-        try:
-            self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"{self.path}: the run goes on after {timeout:g} s") from None
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while self.code is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"{self.path}: the run goes on after {timeout:g} s")
+            pause = min(left, _SHOW) if self._view.is_shown else left
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(None if pause == math.inf else pause)
+            self._view.look()
         return self._ended(check=check)
 
+    def finish(self, *, check: bool = True) -> Run:
+        """Wait for the end, and do not let the run outlive an exception, such as Ctrl-C. Arguments: as of `wait`.
+
+        Raises:
+            TaskFailed, UsageError: as by `wait`.
+        """
+        try:
+            return self.wait(check=check)
+        except BaseException:
+            self.stop()
+            raise
+
     def _ended(self, *, check: bool) -> Run:
+        self._view.end(repr(self))
         if not (self.path / "plan.json").exists():
             with contextlib.suppress(OSError):
                 self.path.rmdir()
@@ -100,13 +128,18 @@ class Running:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        self._view.end(repr(self))
 
     def __await__(self) -> Generator[Any, None, Run]:
         return self._finished().__await__()
 
     async def _finished(self) -> Run:
+        looked = time.monotonic()
         while self.code is None:
             await asyncio.sleep(_LOOK)
+            if time.monotonic() > looked + _SHOW:
+                self._view.look()
+                looked = time.monotonic()
         return self._ended(check=True)
 
     def __repr__(self) -> str:
