@@ -17,3 +17,17 @@ def own_form(text: str) -> str:
 def text_of(name: str) -> str:
     """The text of a name in its own form, to be written or drawn; what is no UTF-8 is escaped."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def printable(text: str, most: int = 200) -> str:
+    """A text that was found in a file, for a terminal or a page: control characters, letters that turn the direction of
+    writing, and what is no UTF-8 are escaped.
+
+    Args:
+        most: letters that are shown; what is longer ends with ``...``.
+    """
+    shown = "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode()
+        for letter in text[:most]
+    )
+    return shown if len(text) <= most else f"{shown}..."

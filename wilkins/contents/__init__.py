@@ -1,0 +1,1 @@
+"""What files of data hold, at a glance: format, datasets, and a small picture's worth of one field."""

@@ -1,0 +1,105 @@
+"""Looks at files in a process of its own: a damaged file may crash or hang a library, or take all memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from wilkins.contents.summary import Contents, as_value, from_value
+
+_SECONDS = 20.0
+"""For each file; on a busy machine, importing a package from a slow disk takes some."""
+_MOST_MEMORY = 8 << 30
+"""Bytes of addresses: of libraries, stacks and what a file is unpacked to."""
+_FEW_THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from wilkins.contents.apart import main; main()"
+"""What is in the folder where it is started, as a user's own `numpy.py`, is not imported."""
+
+
+def look_apart(paths: Sequence[Path], seconds: float = _SECONDS) -> list[Contents]:
+    """What files hold, as `wilkins.contents.look.look` says, each within some seconds. It raises nothing.
+
+    Args:
+        seconds: for each file.
+    """
+    found: list[Contents] = []
+    while len(found) < len(paths):
+        rest = paths[len(found) :]
+        why = "it cannot be read: no process could be started for that"
+        try:
+            with _started(rest) as child:
+                lines = _lines(child, seconds)
+                for _, line in zip(rest, lines, strict=False):
+                    found.append(from_value(json.loads(line)))
+                child.kill()
+                slow = child.wait() == -9
+            why = f"reading it took longer than {seconds:g} s" if slow else "it is damaged: its library crashed over it"
+        except OSError:
+            pass
+        if len(found) < len(paths):
+            found.append(Contents(str(paths[len(found)]), "", _size(paths[len(found)]), problem=why))
+    return found
+
+
+def _started(paths: Sequence[Path]) -> subprocess.Popen[bytes]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, *sys.path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **_FEW_THREADS},
+    )
+    assert child.stdin is not None
+    try:
+        child.stdin.write(json.dumps([str(path.absolute()) for path in paths]).encode())
+        child.stdin.close()
+    except OSError:  # it has died already, which is seen when nothing comes
+        pass
+    return child
+
+
+def _lines(child: subprocess.Popen[bytes], seconds: float) -> Iterator[bytes]:
+    """The lines that a child prints, until one takes too long."""
+    assert child.stdout is not None
+    data, until = b"", time.monotonic() + seconds
+    while True:
+        line, end, data_after = data.partition(b"\n")
+        if end:
+            yield line
+            data, until = data_after, time.monotonic() + seconds
+            continue
+        ready, _, _ = select.select([child.stdout], [], [], max(0.0, until - time.monotonic()))
+        part = os.read(child.stdout.fileno(), 1 << 16) if ready else b""
+        if not part:
+            return
+        data += part
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def main() -> None:
+    """The process: reads paths, a list in JSON, and prints what each holds, a line of JSON each."""
+    import resource
+
+    from wilkins.contents.look import look
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = _MOST_MEMORY if limit == resource.RLIM_INFINITY else min(_MOST_MEMORY, limit)
+    resource.setrlimit(resource.RLIMIT_AS, (most, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print goes elsewhere
+    for path in json.loads(sys.stdin.read()):
+        output.write(json.dumps(as_value(look(Path(path)))) + "\n")
+        output.flush()
