@@ -288,6 +288,32 @@ class TestRecorded:
         assert steps(tmp_path) == {"sim": (9, 0), "ana": (0, 9)}
         assert log(tmp_path, "ana").strip() == alone.strip()
 
+    def test_what_files_hold_is_shown(self, tmp_path: Path) -> None:
+        text = (
+            "import h5py, numpy\nfor n in range(2):\n"
+            "    with h5py.File(f'u{n}.h5', 'w') as file:\n"
+            "        file.create_dataset('u', data=numpy.eye(80), chunks=(40, 40)).attrs['units'] = 'K'\n"
+            "        file['a\\x1b[31m\\nb'] = 1\n"
+            "    numpy.savez(f'p{n}.npz', x=numpy.arange(3), o=numpy.array([{}], dtype=object))\n"
+            "for name, begin in (('a.fits', b'SIMPLE  =' + bytes(991)), ('bad.h5', b'\\x89HDF\\r\\n\\x1a\\n')):\n"
+            "    with open(name, 'wb') as file: file.write(begin)\n"
+        )
+        write_program(tmp_path / "sim.py", text)
+        told = must_run(tmp_path, *WILKINS, "record", "--", "sim.py")
+        shown = "\n".join(" ".join(line.split()) for line in told.splitlines())
+        for words in (
+            "dataset shape type units stored size written read\n",
+            "/a\\x1b[31m\\nb scalar int64 8 B",
+            "/u 80 x 80 float64 K chunks 40 x 40 51.2 kB 1 -\n",
+            "/u: from 0 to 1 K\n",
+            "p1.npz (npz, ",
+            "x 3 int64 24 B\no 1 Python objects (pickled, not read) 8 B\n",
+            "a.fits (FITS, 1 kB): what it holds is not shown\n",
+            "bad.h5 (HDF5, 8 B): it cannot be read: ",
+        ):
+            assert words in shown, (words, told)
+        assert "\x1b" not in told
+
     def test_a_file_of_its_own_and_one_that_it_consumes(self, tmp_path: Path) -> None:
         write_program(
             tmp_path / "ana.py",

@@ -73,8 +73,9 @@ ROOMS = {
     "launch/hostjob": "atomic errors terminal transport plan launch/programs launch/watch launch/records launch "
     "launch/job launch/hosts values",
     "doctor": "errors schema terminal spec plan transport launch/programs",
-    "record": "atomic errors terminal schema spec plan transport launch/programs doctor",
-    "report": "errors flow transport names schema terminal tasks spec plan launch/records",
+    "contents": "",
+    "record": "atomic contents errors names terminal schema spec plan transport launch/programs doctor",
+    "report": "contents errors flow transport names schema terminal tasks spec plan launch/records",
     "report/crate": "doctor errors launch/records names plan report terminal",
     "scripting": "atomic errors flow schema terminal spec plan launch/records report",
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
 import shutil
 import sys
@@ -110,6 +111,59 @@ def test_the_page_has_all_of_a_run(folder: Path) -> None:
     assert row
     assert row.groups() == ("12", "6", "6")
     assert page.count("</script>") == 2
+
+
+HOLDS = """\
+import h5py, numpy as np
+for step in range(2):
+    with h5py.File(f"u{step}.h5", "w") as file:
+        field = file.create_dataset("u", data=np.full((80, 80), np.nan), chunks=(40, 40), compression="gzip")
+        field[:40] = step
+        field.attrs["units"] = "<K>"
+        file["<b>\\x1b"] = 1
+    with h5py.File(f"only{step}.h5", "w") as file:
+        file["in_memory"] = step
+    with open(f"t{step}.fits", "wb") as file:
+        file.write(b"SIMPLE  =" + bytes(991))
+"""
+HELD = """\
+tasks:
+  - func: write.py
+    outports: [{filename: "u*.h5", mode: both}, {filename: "only*.h5"}, {filename: "t*.fits", mode: file}]
+  - {func: read.py, inports: [{filename: "u*.h5"}, {filename: "only*.h5"}, {filename: "t*.fits"}]}
+"""
+READS = """\
+import h5py
+for step in range(2):
+    h5py.File(f"u{step}.h5"), h5py.File(f"only{step}.h5"), open(f"t{step}.fits").read()
+"""
+
+
+def test_the_page_shows_what_the_last_steps_on_the_disk_hold(tmp_path: Path) -> None:
+    for name, text in (("write.py", HOLDS), ("read.py", READS), ("workflow.yaml", HELD)):
+        (tmp_path / name).write_text(text)
+    must_run(tmp_path, *WILKINS, "run", "--quiet")
+    must_run(tmp_path, *WILKINS, "report")
+    page = (tmp_path / "report.html").read_text()
+    section = page.partition('<section id="steps">')[2].partition("</section>")[0]
+    text = " ".join(_Words(section).text.split())
+    assert "write: u*.h5 The last step that is on the disk: u1.h5 , HDF5, " in text
+    assert "dataset shape type units size stored attributes /<b>\\x1b scalar int64 8 B /u 80 x 80 float64 <K>" in text
+    assert "51.2 kB chunks 40 x 40, gzip 1" in text
+    assert "1 1 <K> 80 x 80 values; blank where none is finite" in text
+    assert "t1.fits , FITS, 1 kB; its contents are not shown" in text
+    assert "only" not in text, "it was in memory alone"
+    assert section.count('<img src="data:image/png;base64,') == section.count("<img") == 1
+    (tmp_path / "u1.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    now = records_of(tmp_path / "wilkins-runs" / "latest")
+    assert "cannot be read" in page_of(now), "it says what is there, as long as it may be of the run"
+    for path in (*tmp_path.glob("u*.h5"), *tmp_path.glob("t*.fits")):
+        os.utime(path, (0, 0))
+    assert 'id="steps"' not in page_of(now), "files are of another run"
+
+
+def test_the_page_of_a_run_in_memory_has_no_such_part(folder: Path) -> None:
+    assert 'id="steps"' not in page_of(records_of(folder / "wilkins-runs/latest"))
 
 
 def test_the_script_is_given_the_timeline(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -52,5 +53,7 @@ def text(name: bytes) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The begin of an error's words."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:100]
+    """The begin of an error's words; of h5py's, what HDF5 itself said."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    found = re.fullmatch(r"Unable to [^(]*\((.+)\)", line)
+    return (found[1] if found else line)[:100]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.plan.plan import Plan, PortPlan, TaskPlan, started_ready_made
+from wilkins.report.leftfiles import matching, patterns_of
 
 _CHUNK = 1 << 20
 _EARLY = 2.0
@@ -81,14 +81,14 @@ def _candidates(plan: Plan, task: TaskPlan) -> Iterator[tuple[str, Path]]:
 
 
 def _of_port(task: TaskPlan, port: PortPlan) -> Iterator[Path]:
-    for pattern in (port.pattern, *(str(Path(port.pattern).with_name(name)) for name in port.beside)):
+    for pattern in patterns_of(port):
         yield from _matching(task.cwd, pattern)
 
 
 def _matching(folder: Path, pattern: str) -> Iterator[Path]:
     """Files of a name or pattern, and those below folders of it."""
-    for name in glob.iglob(pattern, root_dir=folder, recursive=True):  # noqa: PTH207 - a pattern may be absolute
-        yield from _below(folder / name)
+    for path in matching(folder, pattern):
+        yield from _below(path)
 
 
 def _below(path: Path) -> Iterator[Path]:

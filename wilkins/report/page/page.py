@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import time
 from collections import defaultdict
@@ -21,8 +22,10 @@ from wilkins.names import text_of
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.report.draw.svg import ACTIVITIES, variables
+from wilkins.report.draw.thumbnail import scale
 from wilkins.report.page.advice import Join, Share, account, advise, oversubscribed, shares
 from wilkins.report.page.html import MOST_ROWS, channels_of, marked, paragraph, table, tasks_of
+from wilkins.report.page.held import last_steps, section
 from wilkins.report.page.measured import graph_of
 from wilkins.report.page.value import packed, value_of
 from wilkins.report.pictures import output_text
@@ -36,6 +39,8 @@ _LAST_BYTES = 40_000
 _LAST_WORDS = 8
 _MOST_FAILED = 3
 """Lines at the top of the page: of how many tasks that have failed, and how many of each."""
+_CLOCKS = 2.0
+"""Seconds by which the clock of a file system may be wrong."""
 _APART = "\n\n"
 _MOST_LOGS = 60
 _HERE = Path(__file__).parent
@@ -121,7 +126,7 @@ def page_of(records: Records) -> str:
     shape = Template((_HERE / "page.html").read_text(encoding="utf-8"))
     return shape.substitute(
         title=escape(f"{text_of(records.plan.name)}: {records.folder.name}"),
-        style=variables() + (_HERE / "page.css").read_text(encoding="utf-8"),
+        style=variables() + scale() + (_HERE / "page.css").read_text(encoding="utf-8"),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
         name=escape(text_of(records.plan.name)),
         outcome=outcome_of(records),
@@ -134,6 +139,7 @@ def page_of(records: Records) -> str:
         how=_how(records),
         tasks=tasks_of(records.summary),
         channels=channels_of(records.summary),
+        held=_held(records),
         logs=_logs(records),
         workflow=_workflow(records),
         versions=table(("", ""), sorted(records.versions.items())),
@@ -225,6 +231,14 @@ def _chart(timeline: Timeline | None, why: str) -> str:
     if timeline is None:
         return f'<p class="none">There is no timeline: {escape(text_of(why))}</p>'
     return (_HERE / "chart.html").read_text(encoding="utf-8")
+
+
+def _held(records: Records) -> str:
+    """What the last steps hold; empty if none can be read any more."""
+    plan_made = (records.folder / "plan.json").stat().st_mtime
+    began = float(records.start.get("began", plan_made)) - _CLOCKS
+    ended = float(records.summary.get("ended", math.inf)) + _CLOCKS
+    return section(last_steps(records.plan, records.folder, began, ended))
 
 
 def _logs(records: Records) -> str:
