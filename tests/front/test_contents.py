@@ -445,6 +445,14 @@ def test_a_reader_that_dies_or_hangs_costs_its_file_alone(
     assert said in seen[1].problem
 
 
+def test_files_after_slow_ones_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wilkins.contents.apart._PROGRAM", "import time; time.sleep(100)")
+    seen = look_apart([tmp_path / str(number) for number in range(20)], 0.1)
+    said = [one.problem for one in seen]
+    assert said[0] == "reading it took longer than 0.1 s"
+    assert said[-1] == "it was not looked at: others before it took too long"
+
+
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=4), st.data())
 @settings(max_examples=200, deadline=None)
 def test_what_is_read_of_a_dataset_is_little_and_in_it(shape: list[int], data: st.DataObject) -> None:

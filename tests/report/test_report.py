@@ -26,6 +26,7 @@ from wilkins.plan import planfile
 from wilkins.plan.planner import plan_file
 from wilkins.report.draw.svg import ACTIVITIES
 from wilkins.report.page.advice import Join, Share, advise, oversubscribed, shares
+from wilkins.report.page.held import last_steps
 from wilkins.report.page.page import page_of, records_of
 from wilkins.report.page.value import value_of
 from wilkins.report.runs import events_of_run, timeline_of_run
@@ -160,6 +161,34 @@ def test_the_page_shows_what_the_last_steps_on_the_disk_hold(tmp_path: Path) -> 
     for path in (*tmp_path.glob("u*.h5"), *tmp_path.glob("t*.fits")):
         os.utime(path, (0, 0))
     assert 'id="steps"' not in page_of(now), "files are of another run"
+
+
+def test_the_last_step_is_the_newest_file_or_folder_of_the_run(tmp_path: Path) -> None:
+    """Of each name of a list; and a checkpoint whose name its program has removed, as long as the run keeps it."""
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n  - func: /bin/true\n    restart: {files: 'chk*.h5', args: [x]}\n    outports:\n"
+        "      - {filename: 't*.zarr/', mode: both}\n      - {filename: ['x*.xdmf', 'x*.h5'], mode: file}\n"
+        "      - {filename: 'chk*.h5', mode: both}\n      - {filename: 'gone*.h5', mode: both}\n"
+        "      - {filename: 'm*.h5'}\n  - {func: /bin/cat, inports: [{filename: 'm*.h5'}]}\n"
+    )
+    plan = plan_file(tmp_path / "workflow.yaml")
+    for name in ("t1.zarr", "t2.zarr", "t3.zarr"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "zarr.json").write_text("{}")
+    for name in ("x1.xdmf", "x1.h5", "x2.xdmf", "x2.h5", "m1.h5"):
+        (tmp_path / name).touch()
+    times = {"t1.zarr": 100, "t1.zarr/zarr.json": 120, "t2.zarr": 110, "t2.zarr/zarr.json": 110, "t3.zarr": 300}
+    times |= {"t3.zarr/zarr.json": 100, "x1.xdmf": 150, "x2.xdmf": 140, "x1.h5": 120, "x2.h5": 130, "m1.h5": 120}
+    for name, changed in times.items():
+        os.utime(tmp_path / name, (changed, changed))
+    kept = tmp_path / "run" / "kept" / "0" / "chk7.h5"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    os.utime(kept, (130, 130))
+    found = {one.port: one.path for one in last_steps(plan, tmp_path / "run", 90, 200)}
+    names = {"t*.zarr/": "t1.zarr", "x*.xdmf": "x1.xdmf", "x*.h5": "x2.h5"}
+    assert found == {port: tmp_path / name for port, name in names.items()} | {"chk*.h5": kept}
+    assert last_steps(plan, tmp_path, 400, 500) == []
 
 
 def test_the_page_of_a_run_in_memory_has_no_such_part(folder: Path) -> None:

@@ -15,6 +15,8 @@ from wilkins.contents.summary import Contents, as_value, from_value
 
 _SECONDS = 20.0
 """For each file; on a busy machine, importing a package from a slow disk takes some."""
+_ALL = 3
+"""As many times that long, and further files are not looked at."""
 _MOST_MEMORY = 8 << 30
 """Bytes of addresses: of libraries, stacks and what a file is unpacked to."""
 _FEW_THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
@@ -23,14 +25,18 @@ _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from wilkins.contents.apart 
 
 
 def look_apart(paths: Sequence[Path], seconds: float = _SECONDS) -> list[Contents]:
-    """What files hold, as `wilkins.contents.look.look` says, each within some seconds. It raises nothing.
+    """What files hold, as `wilkins.contents.look.look` says, each within some seconds, and all within a few times that.
+    It raises nothing.
 
     Args:
         seconds: for each file.
     """
     found: list[Contents] = []
+    until = time.monotonic() + _ALL * seconds
     while len(found) < len(paths):
         rest = paths[len(found) :]
+        if time.monotonic() > until:
+            return found + [_unread(path, "it was not looked at: others before it took too long") for path in rest]
         why = "it cannot be read: no process could be started for that"
         try:
             with _started(rest) as child:
@@ -43,8 +49,16 @@ def look_apart(paths: Sequence[Path], seconds: float = _SECONDS) -> list[Content
         except OSError:
             pass
         if len(found) < len(paths):
-            found.append(Contents(str(paths[len(found)]), "", _size(paths[len(found)]), problem=why))
+            found.append(_unread(paths[len(found)], why))
     return found
+
+
+def _unread(path: Path, why: str) -> Contents:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        size = 0
+    return Contents(str(path), "", size, problem=why)
 
 
 def _started(paths: Sequence[Path]) -> subprocess.Popen[bytes]:
@@ -79,13 +93,6 @@ def _lines(child: subprocess.Popen[bytes], seconds: float) -> Iterator[bytes]:
         if not part:
             return
         data += part
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def main() -> None:

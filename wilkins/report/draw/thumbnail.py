@@ -32,7 +32,8 @@ def thumbnail(preview: Preview) -> str:
     span = f"{low} to {high} {units}".rstrip() if preview.low is not None else "no value is finite"
     bar = f'<i class="scale"></i><span>{low}</span><span>{high} {units}</span>' if preview.low is not None else span
     note = "; some of them were read" if preview.is_sampled else ""
-    note += "; blank where none is finite" if any(None in row for row in preview.rows) else ""
+    has_blanks = preview.low is not None and any(None in row for row in preview.rows)
+    note += "; blank where none is finite" if has_blanks else ""
     data = base64.b64encode(png(preview)).decode()
     return (
         f'<figure class="field"><img src="data:image/png;base64,{data}" width="{width}" height="{height}" '
