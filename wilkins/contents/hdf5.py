@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 _MOST_OBJECTS = 20_000
 _MOST_SECONDS = 3.0
 _MOST_DEPTH = 64
-_MOST_FIELDS = 200
-"""Datasets among which one for the preview is sought."""
+_MOST_SEEN = 200
+"""Datasets that are opened; one of them is for the preview."""
 _MOST_ATTRIBUTE = 4096
 """Bytes of an attribute that is read."""
 _FILTERS = {
@@ -132,7 +134,7 @@ def _one(group: Any, name: bytes, path: bytes, seen: set[Any], walk: _Walk) -> A
     if info.type == h5py.h5o.TYPE_GROUP:
         return h5py.h5o.open(group, name)
     if info.type == h5py.h5o.TYPE_DATASET:
-        if len(walk.datasets) < MOST_DATASETS or len(walk.fields) < _MOST_FIELDS:
+        if len(walk.datasets) + walk.more < _MOST_SEEN:
             _dataset(h5py.Dataset(h5py.h5o.open(group, name)), path, walk)
         else:
             walk.more += 1
@@ -169,33 +171,20 @@ def _dataset(dataset: Any, path: bytes, walk: _Walk) -> None:
     except (TypeError, ValueError, KeyError):  # one that NumPy has nothing for
         _add(walk, Dataset(name, shape, "a type that NumPy lacks", 0, units, stored, _count(dataset)))
         return
-    nbytes = 0 if shape is None else int(dataset.nbytes)
+    nbytes = 0 if shape is None else math.prod(shape) * dtype.itemsize
     _add(walk, Dataset(name, shape, dtype_words(dtype), nbytes, units, stored, _count(dataset)))
-    if shape is None or elsewhere or len(walk.fields) >= _MOST_FIELDS:
+    if shape is None or elsewhere:
         return
-    found = Field(
-        name,
-        shape,
-        dtype,
-        lambda chosen: _values(dataset, chosen),
-        dataset.chunks,
-        units,
-    )
-    if found.is_drawable:
+    drawn = Field(name, shape, dtype, partial(_values, dataset), dataset.chunks, units)
+    if drawn.is_drawable:
         scale, offset = _number(dataset, "scale_factor"), _number(dataset, "add_offset")
-        walk.fields.append(
-            Field(
-                found.name,
-                found.shape,
-                found.dtype,
-                found.read,
-                found.chunks,
-                units,
-                _number(dataset, "_FillValue"),
-                1.0 if scale is None else scale,
-                0.0 if offset is None else offset,
-            )
+        packed = replace(
+            drawn,
+            missing=_number(dataset, "_FillValue"),
+            scale=1.0 if scale is None else scale,
+            offset=0.0 if offset is None else offset,
         )
+        walk.fields.append(packed)
 
 
 def _values(dataset: Any, chosen: Selection) -> NDArray[Any]:
