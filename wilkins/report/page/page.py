@@ -24,8 +24,8 @@ from wilkins.plan.plan import Plan
 from wilkins.report.draw.svg import ACTIVITIES, variables
 from wilkins.report.draw.thumbnail import scale
 from wilkins.report.page.advice import Join, Share, account, advise, oversubscribed, shares
-from wilkins.report.page.html import MOST_ROWS, channels_of, marked, paragraph, table, tasks_of
 from wilkins.report.page.held import last_steps, section
+from wilkins.report.page.html import MOST_ROWS, channels_of, marked, paragraph, table, tasks_of
 from wilkins.report.page.measured import graph_of
 from wilkins.report.page.value import packed, value_of
 from wilkins.report.pictures import output_text
