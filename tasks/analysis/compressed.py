@@ -12,7 +12,7 @@ from wilkins import atomic
 from wilkins.tasks.analysis.results import Rows, write_whole
 from wilkins.tasks.compression.bounds import Rule
 from wilkins.tasks.compression.compressor import Compressor
-from wilkins.tasks.compression.copy import CannotCopy, compressed_copy
+from wilkins.tasks.compression.copy import CannotCopy, Compressed, compressed_copy
 
 if TYPE_CHECKING:
     from wilkins.transport.received import Step
@@ -45,22 +45,26 @@ class Compress:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = atomic.part_of(path)
         part.unlink(missing_ok=True)
-        whole = step.file_bytes()
+        whole, why = step.file_bytes(), ""
+        found: tuple[Compressed, ...] = ()
         try:
             found = compressed_copy(step.file, part, self._rules, self._compressor)
-            size = part.stat().st_size
-            if not found or size >= len(whole):
-                part.unlink()
-                self._put_whole(path, whole, step.filename, "" if found else "no dataset of it is to be compressed")
+            if not found:
+                why = "no dataset of it is to be compressed"
+            elif part.stat().st_size >= len(whole):
+                found, why = (), "compressed, it would not be smaller"
             else:
                 part.replace(path)
-        except CannotCopy as why:
+        except CannotCopy as error:
+            why = str(error)
+        except Exception as error:  # of HDF5, which has many: the step itself is there all the same
+            why = f"{type(error).__name__}: {error}"
+        finally:
             part.unlink(missing_ok=True)
-            found = ()
-            self._put_whole(path, whole, step.filename, str(why))
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        if why:
+            write_whole(path, whole)
+            self._sums["whole"] += 1
+            print(f"{step.filename}: archived as it is: {why}", flush=True)
         self._sums["steps"] += 1
         self._sums["bytes"] += len(whole)
         self._sums["stored"] += path.stat().st_size
@@ -71,12 +75,6 @@ class Compress:
             kept = one.kept if one.bound else one.blocks
             row = [number, step.filename, one.dset, one.bytes, one.stored, one.bound, one.apart.largest, mean, psnr]
             self._rows.add([*row, one.blocks, kept])
-
-    def _put_whole(self, path: Path, data: memoryview, name: str, why: str) -> None:
-        write_whole(path, data)
-        self._sums["whole"] += 1
-        if why:
-            print(f"{name}: archived as it is: {why}", flush=True)
 
     def state(self) -> Any:
         """How long the table is, and the sums."""

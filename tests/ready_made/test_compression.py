@@ -274,9 +274,9 @@ PRODUCER = """
 """
 
 
-def archive(folder: Path, compress: Any, filename: str = "all/{name}.h5") -> Any:
-    (folder / "producer.py").write_text(textwrap.dedent(PRODUCER))
-    analysis = {"archive": [{"filename": filename, "compress": compress}]}
+def archive(folder: Path, compress: Any, program: str = PRODUCER) -> Any:
+    (folder / "producer.py").write_text(textwrap.dedent(program))
+    analysis = {"archive": [{"filename": "all/{name}.h5", "compress": compress}]}
     tasks = [
         {"func": "producer.py", "outports": [{"filename": "out-*.h5"}]},
         {"func": "wilkins.tasks.analysis", "analysis": analysis, "inports": [{"filename": "out-*.h5"}]},
@@ -288,6 +288,7 @@ def archive(folder: Path, compress: Any, filename: str = "all/{name}.h5") -> Any
 def test_an_archive_in_a_workflow(tmp_path: Path) -> None:
     done = archive(tmp_path, [{"dset": "/fields/*", "absolute": 1e-3}, {"dset": "*"}])
     assert done.code == 0, done.out + done.err
+    Compressor.check()  # and so let this process find the filter
     with (tmp_path / "all/name-compression.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["step"], row["file"], row["dset"]) for row in rows] == [
@@ -316,6 +317,27 @@ def test_a_step_without_such_a_dataset_is_archived_as_it_is(tmp_path: Path) -> N
     assert "out-0.h5: archived as it is: no dataset of it is to be compressed" in done.out
     with h5py.File(tmp_path / "all/out-3.h5") as file:
         assert (file["ids"][:] == np.arange(4000)).all()
+
+
+def test_a_step_that_is_no_smaller_or_no_hdf5_is_archived_as_it_is(tmp_path: Path) -> None:
+    program = """
+import h5py, numpy as np
+rng = np.random.default_rng(0)
+with h5py.File("out-0.h5", "w") as file:
+    file["u"] = rng.integers(0, 2**62, 600)
+with open("out-1.h5", "wb") as file:
+    np.save(file, np.arange(1000))
+"""
+    done = archive(tmp_path, [{"dset": "*"}], program=program)
+    assert done.code == 0, done.out + done.err
+    assert "out-0.h5: archived as it is: compressed, it would not be smaller" in done.out
+    assert "out-1.h5: archived as it is: " in done.out
+    assert "file signature not found" in done.out
+    assert "archived 2 steps, 2 of them as they are" in done.out
+    assert (np.load(tmp_path / "all/out-1.h5") == np.arange(1000)).all()
+    with h5py.File(tmp_path / "all/out-0.h5") as file:
+        assert (file["u"][:] == np.random.default_rng(0).integers(0, 2**62, 600)).all()
+    assert len((tmp_path / "all/name-compression.csv").read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
