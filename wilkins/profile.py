@@ -47,7 +47,8 @@ class Profile:
         words = [word for words in self.words.values() for word in words]
         words += [f"--hosts={self.host_words}"] if self.host_words else []
         words += [f"--hostfile={self.hostfile}"] if self.hostfile else []
-        return f"profile {self.file}: {shlex.join(words) or 'no options'}"
+        variables = "".join(f", {name}={shlex.quote(value)}" for name, value in self.variables.items())
+        return f"profile {self.file}: {shlex.join(words) or 'no options'}{variables}"
 
     def hosts(self) -> tuple[Host, ...]:
         """Where runs go that no option, variable or allocation says of.
@@ -86,25 +87,30 @@ def found(name: str, environment: Mapping[str, str] = os.environ) -> Path:
         UsageError: there is none.
     """
     if os.sep in name or name.endswith(_ENDINGS):
-        path = Path(name).expanduser()
-        if not path.exists():
+        path = _at_home(name)
+        if not os.path.lexists(path):
             raise UsageError(f"--profile {name}: there is no such file; mend the path, or write it")
         return path.absolute()
     folders = list(_folders(environment))
     for folder in folders:
         for ending in _ENDINGS:
-            if (path := folder / f"{name}{ending}").exists():
+            if os.path.lexists(path := folder / f"{name}{ending}"):
                 return path
     known = sorted({path.stem for folder in folders for path in folder.glob("*") if path.suffix in _ENDINGS})
     hint = suggest(name, known) or f"; write {folders[0] / name}.yaml, or give the path of a file"
     raise UsageError(f"--profile: there is no profile {name!r} in {' or '.join(map(str, folders))}{hint}")
 
 
+def _at_home(path: str) -> Path:
+    """With the folder of a user for a ``~`` at the beginning, if there is such a user."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises an error if there is none
+
+
 def _folders(environment: Mapping[str, str]) -> Iterator[Path]:
-    own = environment.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
-    yield Path(own) / "wilkins"
+    own = environment.get("XDG_CONFIG_HOME", "")
+    yield (Path(own) if Path(own).is_absolute() else _at_home("~/.config")) / "wilkins"
     for folder in (environment.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":"):
-        if folder:
+        if Path(folder).is_absolute():  # others are to be ignored
             yield Path(folder) / "wilkins"
 
 
@@ -113,8 +119,11 @@ def read(file: Path, environment: Mapping[str, str] = os.environ) -> Profile:
 
     Raises:
         ResourceError: it cannot be read.
+        UsageError: it is no ordinary file.
         WorkflowError: it is no YAML, or gives what no option takes; holds every problem.
     """
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise UsageError(f"{file}: a profile must be an ordinary file")
     try:
         text = file.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as error:
@@ -193,11 +202,14 @@ def _values(reader: Reader, file: Path, name: str, action: argparse.Action, node
         text = reader.text(item, who, f"a text: {(action.help or '').partition(';')[0]}")
         if not isinstance(text, str):
             continue
+        if not text.strip() or len(text.splitlines()) > 1 or text != text.strip("\n"):
+            reader.problem(item, f"{who} must be one line, and not empty, not {text!r}")
+            continue
         if action.choices is not None and text not in action.choices:
             hint = suggest(text, list(action.choices)) or f"; give one of {', '.join(action.choices)}"
             reader.problem(item, f"{who} cannot be {text!r}{hint}")
         elif action.type is Path:
-            yield str(file.parent / Path(text).expanduser())
+            yield str(file.parent / _at_home(text))
         elif (wrong := _wrong(action, text)) is not None:
             reader.problem(item, f"{who} {wrong}")
         else:

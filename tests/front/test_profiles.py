@@ -85,6 +85,14 @@ def test_ones_own_folder_comes_before_the_sites() -> None:
     assert profile.found("cluster") == Path(path)
 
 
+def test_relative_folders_of_configuration_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write("cluster.yaml", "variables: {A: b c}\n", "site/wilkins")
+    write("cluster.yaml", "")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "user")
+    assert profile.found("cluster") == Path(path)
+    assert str(profile.read(Path(path))) == f"profile {path}: no options, A='b c'"
+
+
 def test_a_path_is_a_profile(say: Say) -> None:
     path = write("own.yaml", "# nothing yet\n", ".")
     for name in ("own.yaml", "./own.yaml", path):
@@ -164,6 +172,8 @@ def test_a_job_runs_with_the_same_profile() -> None:
         ("account:\n", "1:9", "'account' has no value; it must be a text: the account, project or bank that pays"),
         ("memory: {a: b}\n", "1:9", "'memory' must be a text: memory on each node, such as 16GB, not a mapping"),
         ("queue: ${NO_SUCH}\n", "1:8", "'queue' uses the environment variable 'NO_SUCH', which is not set; export it"),
+        ("setup: ''\n", "1:8", "'setup' must be one line, and not empty, not ''"),
+        ("queue: |\n  short\n", "1:8", "'queue' must be one line, and not empty, not 'short\\n'"),
         ("hosts: a:1\nhostfile: b\n", "2:1", "give 'hosts' or 'hostfile', not both"),
         ("variables: [A]\n", "1:12", "'variables' must be a mapping of names to texts, not a list"),
         ("variables: {A=B: c}\n", "1:13", "'A=B' cannot be the name of a variable; it holds '=' or a zero byte"),
@@ -196,6 +206,10 @@ def test_a_profile_that_is_not_there(say: Say) -> None:
         profile.found("x")
     with pytest.raises(UsageError, match=r"--profile \./x: there is no such file"):
         profile.found("./x")
+    for name in ("~nosuchuser/x", "x" * 300, "/dev/null/x.yaml"):
+        assert say("plan", f"--profile={name}")[0] == 2
+    os.mkfifo("pipe.yaml")
+    assert "a profile must be an ordinary file" in say("plan", "--profile=pipe.yaml")[2]
     Path("folder.yaml").mkdir()
     code, _, said = say("plan", "--profile=folder.yaml")
     assert (code, "cannot read the profile: Is a directory" in said) == (3, True)
