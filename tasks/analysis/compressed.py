@@ -12,7 +12,8 @@ from wilkins import atomic
 from wilkins.tasks.analysis.results import Rows, write_whole
 from wilkins.tasks.compression.bounds import Rule
 from wilkins.tasks.compression.compressor import Compressor
-from wilkins.tasks.compression.copy import CannotCopy, Compressed, compressed_copy
+from wilkins.tasks.compression.copy import Compressed, compressed_copy
+from wilkins.tasks.compression.errors import CannotCopy
 
 if TYPE_CHECKING:
     from wilkins.transport.received import Step
@@ -22,7 +23,7 @@ _HEAD += ["blocks", "blocks_kept"]
 _NOTHING = {"steps": 0, "bytes": 0, "stored": 0, "whole": 0, "seconds": 0.0}
 
 
-class Compress:
+class CompressedArchive:
     """Writes files that are smaller than the steps, by the first rank."""
 
     def __init__(self, rules: Sequence[Mapping[str, Any]], files: Path, before: Any) -> None:
@@ -34,6 +35,7 @@ class Compress:
         self._rules = [Rule(one["dset"], one["absolute"], one["relative"]) for one in rules]
         if any(rule.lossy for rule in self._rules):
             Compressor.check()
+        self._unused = {rule.dset for rule in self._rules}
         self._compressor = Compressor()
         self._sums = dict(before["sums"] if before else _NOTHING)
         name = re.sub(r"[^\w.+-]+", "-", re.sub(r"[{}]|:[^}]*(?=})", "", files.stem)).strip("-") or "archive"
@@ -70,6 +72,7 @@ class Compress:
         self._sums["stored"] += path.stat().st_size
         self._sums["seconds"] += time.perf_counter() - began
         for one in found:
+            self._unused.discard(next(rule.dset for rule in self._rules if rule.means(one.dset)))
             mean = one.apart.total / one.apart.elements if one.apart.elements else 0.0
             psnr = one.apart.psnr(one.low, one.high) if one.bound else float("inf")
             kept = one.kept if one.bound else one.blocks
@@ -92,5 +95,7 @@ class Compress:
                 f"{sums['stored']}, {times:.3g} times smaller, at {rate:.3g} MB/s",
                 flush=True,
             )
+        for dset in sorted(self._unused) if sums["steps"] else ():
+            print(f"compress: no dataset that can be compressed fits {dset!r}, or an earlier entry fits it", flush=True)
         if self._compressor.deaths:
             print(f"the compressor died {self._compressor.deaths} times; these blocks were kept bit by bit", flush=True)

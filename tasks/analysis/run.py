@@ -292,9 +292,9 @@ class ArchiveAnalyzer:
         self._ranks = ranks
         self._compress = None
         if options["compress"] and ranks.rank == 0:
-            from wilkins.tasks.analysis.compressed import Compress
+            from wilkins.tasks.analysis.compressed import CompressedArchive
 
-            self._compress = Compress(options["compress"], Path(self._files), before)
+            self._compress = CompressedArchive(options["compress"], Path(self._files), before)
 
     def step(self, number: int, step: Step) -> None:
         """Writes a step."""

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from support.running import WILKINS, run_tree
 from wilkins.tasks.compression.bounds import Rule, difference
 from wilkins.tasks.compression.compressor import Compressor
-from wilkins.tasks.compression.copy import CannotCopy, Compressed, compressed_copy
+from wilkins.tasks.compression.copy import Compressed, compressed_copy
+from wilkins.tasks.compression.errors import CannotCopy
 from wilkins.tasks.compression.worker import filters
 
 pytestmark = pytest.mark.needs("python:hdf5plugin")
@@ -308,12 +309,14 @@ def test_an_archive_in_a_workflow(tmp_path: Path) -> None:
             assert float(row["psnr"]) == pytest.approx(20 * np.log10(2 / np.sqrt(np.square(apart).mean())), rel=0.01)
             assert int(row["bytes"]) == 320_000 > 20 * int(row["stored"])
     assert "archived 4 steps, 0 of them as they are" in done.out
+    assert "no dataset" not in done.out
     assert not [path for path in (tmp_path / "all").iterdir() if ".part" in path.name]
 
 
 def test_a_step_without_such_a_dataset_is_archived_as_it_is(tmp_path: Path) -> None:
     done = archive(tmp_path, [{"dset": "/none"}])
     assert done.code == 0, done.out + done.err
+    assert "compress: no dataset that can be compressed fits '/none'" in done.out
     assert "out-0.h5: archived as it is: no dataset of it is to be compressed" in done.out
     with h5py.File(tmp_path / "all/out-3.h5") as file:
         assert (file["ids"][:] == np.arange(4000)).all()

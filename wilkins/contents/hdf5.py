@@ -27,7 +27,7 @@ _MOST_ATTRIBUTE = 4096
 """Bytes of an attribute that is read."""
 _FILTERS = {
     1: "gzip", 4: "szip", 5: "n-bit", 6: "scale-offset", 32000: "lzf", 32001: "blosc", 32004: "lz4",
-    32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz", 32026: "blosc2",
+    32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz", 32024: "sz3", 32026: "blosc2",
 }  # fmt: skip
 """By the numbers under which The HDF Group has them registered."""
 _NO_COMPRESSION = (2, 3)
