@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from wilkins.launch.programs.guard import VARIABLE
+
 from .results import Results
 from .running import BIN, SOURCES, finish, run, start, task, workflow
 
@@ -21,7 +23,7 @@ START_C, START_H5PY, START_MANY = (
     "start to end, 256 tasks, C",
 )
 CALL_WRITE, CALL_READ = "H5Dwrite of 4 KiB, no port", "H5Dread of 4 KiB, no port"
-LAUNCHER_CPU, LAUNCHER_BYTES, LAUNCHER_COUNT = "launcher, CPU s per s", "launcher, private bytes", "launcher, processes"
+LAUNCHER_CPU, LAUNCHER_BYTES, LAUNCHER_COUNT = "launcher, CPU s per s", "launcher, memory", "launcher, processes"
 LAUNCHER_UNITS = {LAUNCHER_CPU: "s/s", LAUNCHER_BYTES: "B", LAUNCHER_COUNT: ""}
 
 
@@ -112,7 +114,7 @@ def launcher_turn(programs: Mapping[str, str], seconds: float, results: Results)
         used, begin = sum(map(_cpu, own)), time.perf_counter()
         time.sleep(seconds)
         used, passed = sum(map(_cpu, own)) - used, time.perf_counter() - begin
-        bytes_ = sum(map(_private_bytes, own))
+        bytes_ = sum(map(_anonymous_bytes, own))
         finish([process], log)
     results.add(LAUNCHER_CPU, WILKINS, used / passed)
     results.add(LAUNCHER_BYTES, WILKINS, bytes_)
@@ -120,10 +122,11 @@ def launcher_turn(programs: Mapping[str, str], seconds: float, results: Results)
 
 
 def _launchers(pid: int) -> Iterator[Path]:
-    """This process and those under it that are the launcher's: the tasks' programs are not Python."""
+    """This process and those under it that are the launcher's: a task's processes carry a mark."""
     folder = Path(f"/proc/{pid}")
-    if (folder / "exe").resolve().name.startswith("python"):
-        yield folder
+    if f"{VARIABLE}=".encode() in (folder / "environ").read_bytes():
+        return
+    yield folder
     for thread in (folder / "task").iterdir():
         for child in (thread / "children").read_text().split():
             yield from _launchers(int(child))
@@ -134,6 +137,7 @@ def _cpu(process: Path) -> float:
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in (process / "task").iterdir()) / 1e9
 
 
-def _private_bytes(process: Path) -> int:
+def _anonymous_bytes(process: Path) -> int:
+    """Memory that is in no file; what several processes share counts by its share in each."""
     lines = (process / "smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private_"))
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss_Anon:"))

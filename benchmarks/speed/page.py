@@ -68,8 +68,8 @@ What was tried for goals that are not met:
   arrays of 4 KB pages, where NumPy's are of huge ones. Sleeps of a quarter to a thousandth of the time waited so far,
   from the start or after 10 us to 2 ms of yielding, and without the kernel's slack of 50 us, made one MPI faster by a
   tenth at best, and the other one slower.
-- *The launcher's second process* sleeps from beginning to end. It ends the programs, and frees the memory, of a
-  launcher that was killed, which no thread of that launcher could.
+- *The launcher's second process* is a shell that sleeps from beginning to end. It ends the programs, and frees the
+  memory, of a launcher that was killed, which no thread of that launcher could.
 
 ## Steps
 
