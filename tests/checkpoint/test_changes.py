@@ -18,7 +18,7 @@ import pytest
 
 from support.running import must_run, write_program
 from wilkins.tasks.checkpoint import CheckpointError
-from wilkins.tasks.checkpoint.engine import state_plan
+from wilkins.tasks.checkpoint.state.copies import Copies
 
 from .conftest import Opener
 
@@ -193,7 +193,7 @@ def test_after_a_first_save_that_failed_the_next_is_the_first(opened: Opener, mo
     """As where a thread changes the state all the time just then."""
     checkpointer = opened()
     with monkeypatch.context() as patched:
-        patched.setattr(state_plan, "differs", lambda *_: True)
+        patched.setattr(Copies, "differ", lambda _: True)
         with pytest.raises(CheckpointError, match="changes it all the time"):
             checkpointer.save(1, {"x": np.ones(3)})
     checkpointer.save(2, {"x": np.ones(3)})

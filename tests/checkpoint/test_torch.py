@@ -234,6 +234,22 @@ def test_tensors_that_cannot_be_kept_are_refused(torch: Any, opened: Opener) -> 
             checkpointer.restore({"a": {"x": tensor}})
 
 
+@pytest.mark.parametrize("elements", [4, 40_000])
+def test_a_tensor_whose_storage_was_taken_away_is_refused(torch: Any, opened: Opener, elements: int) -> None:
+    """As trainers do that shard a model; also in a state that was saved before, and when a state is filled."""
+    checkpointer, kept = opened(), torch.ones(elements)
+    checkpointer.save(1, {"x": kept, "y": torch.ones(elements)})
+    checkpointer.wait()
+    kept.untyped_storage().resize_(0)
+    for attempt in (checkpointer.save, lambda _, state: checkpointer.restore(state)):
+        with pytest.raises(CheckpointError, match=r"x: a tensor whose storage was taken away is not kept"):
+            attempt(2, {"x": kept, "y": torch.ones(elements)})
+    checkpointer.wait()
+    restored = checkpointer.restore()
+    assert restored is not None
+    assert restored.step == 1
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("saved", "others"),

@@ -24,6 +24,7 @@ from wilkins.tasks.checkpoint.state.sources import (
     bytes_of,
     empty,
     finished,
+    fits_plainly,
     is_tensor,
     numpy_dtype,
     source_of,
@@ -260,15 +261,26 @@ class _Loader:
         self._later: list[Callable[[], None]] = []
         """What is to be done then."""
         self._alike: dict[str, bool] = {}
+        self._plain: dict[str, Bytes] = {}
+        """The memory of those of the state's arrays that take what was saved as it stands in the file."""
         self._given: dict[str, Spec] = {}
+        """What the others are."""
+        self._places = [(key, target, self._found(key)) for key, target in self._targets.items() if self._wanted(key)]
+        """The state's arrays, and what was saved of each, if anything was."""
 
+    @uncollected()
     def misfit(self, allowed: tuple[str, ...]) -> str:
         """Why the state cannot be filled: arrays of other kinds, or in it or in the version only; empty if it can."""
-        for key, target in self._targets.items():
-            if self._wanted(key) and (entry := self._found(key)) is not None:
-                _compare(key, entry.spec, self._spec_of(key, target))
+        for key, target, entry in self._places:
+            if entry is None:
+                continue
+            if fits_plainly(entry.spec, target):
+                self._plain[key] = bytes_of(target)
+            else:
+                self._given[key] = source_of(key, target, replica=False).spec
+                _compare(key, entry.spec, self._given[key])
         entries, paths = self._index.entries, self._index.paths
-        absent = [key for key in self._targets if self._wanted(key) and self._found(key) is None]
+        absent = [key for key, _, entry in self._places if entry is None]
         placed = {paths[key] for key in self._targets if key in paths}
         left = [
             key
@@ -288,16 +300,25 @@ class _Loader:
         )
 
     def load(self) -> tuple[Any, tuple[str, ...]]:
-        """What this rank gets, and the paths of what it does not get."""
+        """What this rank gets, and the paths of what it does not get; of a state that is filled, after `misfit`."""
+        state = self._laid_out()
+        self._contents.read_all(self._reads)
+        for finish in self._later:
+            finish()
+        return state, tuple(self._missing)
+
+    @uncollected()
+    def _laid_out(self) -> Any:
+        """What this rank gets, but for what is in `_reads` and `_later`."""
         filled: dict[int, Any] = {}
-        for key, target in self._targets.items():
-            if not self._wanted(key):
-                continue
-            entry = self._found(key)
+        for key, target, entry in self._places:
             if entry is None:
                 self._missing.append(key)
                 continue
-            self._fill(key, entry, target)
+            if (memory := self._plain.get(key)) is not None:
+                self._reads.append((entry, memory))
+            else:
+                self._fill(key, entry, target)
             if key in self._index.paths:
                 filled[self._index.paths[key]] = target
 
@@ -306,12 +327,7 @@ class _Loader:
                 filled[number] = self._new(self._index.entries[number])
             return filled[number]
 
-        with uncollected():
-            state = decode(self._index.tree, leaf, self._wanted)
-        self._contents.read_all(self._reads)
-        for finish in self._later:
-            finish()
-        return state, tuple(self._missing)
+        return decode(self._index.tree, leaf, self._wanted)
 
     def _wanted(self, key: str) -> bool:
         if self._only is None:
@@ -366,15 +382,9 @@ class _Loader:
         array = finished(spec, array)
         return Shard(array, spec.whole, spec.offsets) if spec.placement == "shard" else array
 
-    def _spec_of(self, key: str, target: Any) -> Spec:
-        """What the program has under a path."""
-        if key not in self._given:
-            self._given[key] = source_of(key, target, replica=False).spec
-        return self._given[key]
-
     def _fill(self, key: str, entry: Entry, target: Any) -> None:
         """Write what was saved to an array that the program has."""
-        spec, given = entry.spec, self._spec_of(key, target)
+        spec, given = entry.spec, self._given[key]
         array = _array_of(target)
         direct = array if is_tensor(array) and array.device.type == "cpu" and _is_plain(array) else None
         if direct is None and isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable:

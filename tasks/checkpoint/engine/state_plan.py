@@ -6,9 +6,10 @@ import copy
 import fnmatch
 import hashlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from wilkins.tasks.checkpoint.engine.capture import Job, Plan
 from wilkins.tasks.checkpoint.engine.index import IndexText
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
+from wilkins.tasks.checkpoint.state.copies import Copies, Places, Pool, places
 from wilkins.tasks.checkpoint.state.garbage import uncollected
 from wilkins.tasks.checkpoint.state.outline import Outline, aliases, grads, is_lazy, looks, outline
 from wilkins.tasks.checkpoint.state.sources import (
@@ -23,9 +25,7 @@ from wilkins.tasks.checkpoint.state.sources import (
     Source,
     Spec,
     address_of,
-    differs,
-    frozen,
-    in_one_piece,
+    is_tensor,
     source_of,
 )
 from wilkins.tasks.checkpoint.state.tree import array_references, encode
@@ -73,7 +73,7 @@ class _Taken(NamedTuple):
 
     addresses: list[int]
     copies: dict[int, Any]
-    """Copies of the arrays that may change at once."""
+    """Copies of the arrays that may change at once: addresses in the planner's pool, or arrays."""
     watch: Watch
     """Watches the other arrays, as far as that is possible."""
     exposed: bool
@@ -121,6 +121,7 @@ class Planner:
         self._vote, self._block = vote, block
         self._known: _Known | None = None
         self._planned: tuple[list[Spec], Plan] | None = None
+        self._pool = Pool()
 
     @uncollected()
     def plan(self, step: int, state: Any, began: float) -> Job:
@@ -132,7 +133,7 @@ class Planner:
         """
         known, found = self._known, outline(state)
         if known is not None and found is not None and known.form == found.form:
-            held = _hold(known, found.arrays)
+            held = _hold(known, found.arrays, self._pool)
             if held is not None:
                 later = partial(self._settle, known=known, held=held)
                 job = Job(step, began, found.plain, _ready(known.devices), later, held.taken.watch, held.taken.exposed)
@@ -150,7 +151,9 @@ class Planner:
         self._remember(found, leaves, firsts, sources, tree, plan)
         keys = [one.spec.key for one in sources]
         try:
-            taken = _take([one.value for one in sources], _named(keys, self._eager), _named(keys, self._trusted))
+            eager, trusted = _named(keys, self._eager), _named(keys, self._trusted)
+            arrays = [one.value for one in sources]
+            taken = _take(arrays, places(arrays), eager, trusted, self._pool)
         except CheckpointError:
             self._known = None  # nothing is captured of it, so that the next state is the first one again
             raise
@@ -289,21 +292,32 @@ class Planner:
         )
 
 
-def _hold(known: _Known, arrays: list[Any]) -> _Held | None:
+def _hold(known: _Known, arrays: list[Any], pool: Pool) -> _Held | None:
     """Hold on to arrays, and copy those that may change at once; None if they are not where the known ones were."""
     numpy = np.ndarray
+    tensors = numpy not in known.kinds
     try:
-        if {one.device for one in arrays if type(one) is not numpy} != known.devices:
+        if _devices(arrays) != known.devices:
             return None
-        versions = [None if type(one) is numpy else one._version for one in arrays]
-        taken = _take(arrays, known.named, known.trusted)
-        views = [one.view() if type(one) is numpy else one.detach() for one in arrays]
+        versions = list(map(_VERSION, arrays)) if tensors else [getattr(one, "_version", None) for one in arrays]
+        at = places(arrays)
+        if not all(at.addresses) and any(map(_lacks_memory, at.addresses, at.nbytes)):
+            return None
+        taken = _take(arrays, at, known.named, known.trusted, pool)
+        if tensors:
+            views = list(map(_DETACHED, arrays))
+        else:
+            views = [one.view() if type(one) is numpy else one.detach() for one in arrays]
         return _Held(views, grads(arrays), versions, taken)
     except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
         return None
 
 
-def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
+_VERSION: Callable[[Any], int | None] = attrgetter("_version")
+_DETACHED: Callable[[Any], Any] = methodcaller("detach")
+
+
+def _take(arrays: list[Any], at: Places, eager: set[int], trusted: set[int], pool: Pool) -> _Taken:
     """Copy the arrays that may change at once, and watch the others.
 
     All are taken as they are at one moment, even if a thread writes: after the last of the large ones is watched, and
@@ -312,29 +326,28 @@ def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
     Raises:
         CheckpointError: small arrays change all the time.
     """
-    addresses = list(map(address_of, arrays))
-    at_once = {place for place, one in enumerate(arrays) if one.nbytes <= EAGER or _is_scattered(one)} | eager
-    copies = {place: frozen(arrays[place]) for place in at_once}
-    others = [place for place in range(len(arrays)) if place not in copies]
+    scattered = {place for place, one in enumerate(at.in_one_piece) if not one and at.in_main_memory[place]}
+    at_once = {place for place, one in enumerate(at.nbytes) if one <= EAGER} | scattered | eager
+    copies = Copies(arrays, at, at_once, EAGER, pool)
+    others = [place for place in range(len(arrays)) if place not in at_once]
     pinned = _may_be_pinned()
     watch = Watch(
-        (addresses[place], one.nbytes)
+        (at.addresses[place], at.nbytes[place])
         for place in others
-        if type(one := arrays[place]) is np.ndarray or (one.is_cpu and not (pinned and one.is_pinned()))
+        if at.in_main_memory[place] and not (pinned and is_tensor(arrays[place]) and arrays[place].is_pinned())
     )
-    here = [place for place in copies if not _on_device(arrays[place])]
     for _ in range(TRIES):
-        if not (watch.moved() or any(differs(arrays[place], addresses[place], copies[place]) for place in here)):
+        if not (watch.moved() or copies.differ()):
             break
-        copies.update({place: frozen(arrays[place]) for place in here})
+        copies.renew()
     else:
         raise CheckpointError(
             "the state cannot be saved: a thread of the program changes it all the time; let it wait until save returns"
         )
-    seen = {place for place in others if watch.covers(addresses[place], arrays[place].nbytes)}
+    seen = {place for place in others if watch.covers(at.addresses[place], at.nbytes[place])}
     unseen = set(others) - seen
     exposed = not trusted.issuperset(unseen)
-    return _Taken(addresses, copies, watch, exposed, set() if exposed else unseen)
+    return _Taken(at.addresses, copies.of, watch, exposed, set() if exposed else unseen)
 
 
 def _as_given(view: Any, kind: type, grad: bool) -> Any:
@@ -346,14 +359,8 @@ def _as_given(view: Any, kind: type, grad: bool) -> Any:
     return torch.nn.Parameter(view, requires_grad=grad) if kind is torch.nn.Parameter else view.requires_grad_(grad)
 
 
-def _on_device(array: Any) -> bool:
-    """Whether it is on a GPU, where streams order the copies."""
-    return type(array) is not np.ndarray and not array.is_cpu
-
-
-def _is_scattered(array: Any) -> bool:
-    """Whether what it holds has to be gathered from main memory."""
-    return not (_on_device(array) or in_one_piece(array))
+def _lacks_memory(address: int, nbytes: int) -> bool:
+    return nbytes > 0 and not address
 
 
 def _may_be_pinned() -> bool:

@@ -242,6 +242,11 @@ class Contents:
 
     def read_all(self, arrays: Sequence[tuple[Entry, Bytes]]) -> None:
         """Write the bytes of arrays to memory, in the order of their elements; each block is read once."""
+        self._read_blocks(self._pieces(arrays))
+
+    @uncollected()
+    def _pieces(self, arrays: Sequence[tuple[Entry, Bytes]]) -> Mapping[tuple[int, int], list[_Piece]]:
+        """Which pieces of blocks, by rank and number, are wanted where."""
         wanted: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
         each = self.manifest.block
         for entry, data in arrays:
@@ -257,7 +262,7 @@ class Contents:
                 for block, within, size in cuts:
                     wanted[rank, block].append(_Piece(within, memory[start : start + size]))
                     start += size
-        self._read_blocks(wanted)
+        return wanted
 
     def _read_blocks(self, wanted: Mapping[tuple[int, int], list[_Piece]]) -> None:
         """Read blocks, by rank and number, and write pieces of them to memory; several at once."""
