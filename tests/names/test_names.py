@@ -15,7 +15,7 @@ from typing import Literal
 import pytest
 
 from support.running import MPIEXEC
-from wilkins.launch.watch.links import targets_in
+from wilkins.launch.watch.ondisk import targets_in
 from wilkins.transport.board import Board
 from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 

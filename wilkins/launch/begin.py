@@ -11,8 +11,7 @@ from wilkins.launch.options import RunOptions
 from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records.rundir import RunDirectory
-from wilkins.launch.watch.leftfiles import register_left_files
-from wilkins.launch.watch.links import register_links
+from wilkins.launch.watch.ondisk import register_left_files, register_links
 from wilkins.plan.plan import Plan
 from wilkins.transport.board import Board
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import wilkins.transport
 from wilkins.errors import Problem, WorkflowError
@@ -17,43 +14,25 @@ from wilkins.flow.placement import Host
 from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
+from wilkins.plan.commands import Command, commands_of, is_elastic, kind_of, ranks_alone, rerun_of, unseen
 from wilkins.plan.graph import Wiring, instance_name, wire
-from wilkins.plan.mpi import Linked, choose_mpiexec, linked_mpi, may_use_mpi, python_extensions
-from wilkins.plan.plan import ELASTIC, FUNCTION, START, ChannelPlan, Environment, Kind, Launch, Plan, PortRef, TaskPlan
+from wilkins.plan.plan import ChannelPlan, Launch, Plan, PortRef, TaskPlan
 from wilkins.plan.ports import Ports
-from wilkins.plan.program import Program, find_program, has_hdf5_inside
 from wilkins.schema.reading import plain
 from wilkins.spec.ensemble import Instances, numbers_text
 from wilkins.spec.gpu_names import asks
 from wilkins.spec.load import Document, load
-from wilkins.spec.workflow import ENVIRONMENT_KEYS, Task, Workflow, function_of, ready_made
+from wilkins.spec.workflow import Task, Workflow, function_of, ready_made
 from wilkins.tasks.registry import ReadyMade, all_tasks
 from wilkins.transport.plan_table import values_of
 from wilkins.values import dataclass, replace
 
 if TYPE_CHECKING:
-    from wilkins.plan.environments import Found
     from wilkins.plan.gpus import Machine
 
 RETRIES = 3
 RETRY_DELAY = 1.0
 """Seconds."""
-_PYTHON = r"python(\d+(\.\d+)*)?[a-z]?"
-
-
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """A task's program, found and inspected."""
-
-    executable: Path
-    script: tuple[str, ...]
-    """Words between the executable and the task's own arguments: the ``.py`` file."""
-    mpiexec: tuple[str, ...]
-    python: bool | None = None
-    """Whether it is a Python program; None: it was not found."""
-    alone: bool = False
-    """Whether its ranks are independent: it was started by an ``mpiexec``, and has no MPI."""
-    environment: Environment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +43,7 @@ class _Entry:
     task: Task
     home: Path
     """The workflow file's folder."""
-    commands: Sequence[_Command]
+    commands: Sequence[Command]
     """By instance."""
     folders: Sequence[tuple[Path, Path | None]]
     """By instance: where it runs, and the file that it reads as its standard input."""
@@ -120,7 +99,7 @@ def make_plan(
     after = _after(document, wiring, launch, problems)
     entries = []
     for number, task in enumerate(workflow.tasks):
-        commands = _commands(task, home, folder, _is_coupled(task, number, wiring), launch, problems)
+        commands = commands_of(task, home, folder, _is_coupled(task, number, wiring), launch, problems)
         entries.append(_entry(number, task, commands, home, folder or home, problems, notes))
         if task.taskCount > 1 or task.sweep:
             from wilkins.plan import alike
@@ -165,7 +144,7 @@ def _ranks(tasks: Sequence[TaskPlan]) -> int:
 def _entry(
     number: int,
     task: Task,
-    commands: Sequence[_Command],
+    commands: Sequence[Command],
     home: Path,
     folder: Path,
     problems: list[Problem],
@@ -176,8 +155,8 @@ def _entry(
     first = folders[0][0], home
     _check_code(task, first, problems)
     actions = _actions(task, commands[0], first, problems, notes)
-    notes += _unseen(task, commands[0].executable)
-    notes += _ranks_alone(task, commands[0])
+    notes += unseen(task, commands[0].executable)
+    notes += ranks_alone(task, commands[0])
     notes += _made(task, [cwd for cwd, _ in folders])
     return _Entry(number, task, home, commands, folders, actions)
 
@@ -195,7 +174,7 @@ def _planned(
         instance=instance,
         parameters=task.instances.parameters(instance),
         nprocs=task.nprocs,
-        kind=_kind(task, launch),
+        kind=kind_of(task, launch),
         executable=command.executable,
         args=(*words, *task.arguments(instance)),
         cwd=cwd,
@@ -211,7 +190,7 @@ def _planned(
         entry=entry.number,
         spares=task.taskCount - (task.min_instances or task.taskCount),
         after=after,
-        rerun=_rerun(task),
+        rerun=rerun_of(task),
         enough=task.enough,
         strict_end=task.strict_end or ready_made(task) is not None,
         first_rank=first_rank,
@@ -259,11 +238,6 @@ def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, 
     return channels
 
 
-def _kind(task: Task, launch: Launch) -> Kind:
-    """MPI from 2 ranks on; one rank only if an ``mpiexec`` is asked for."""
-    return "mpi" if task.nprocs > 1 or (task.mpiexec and launch == "alone") else "plain"
-
-
 def _restart(task: Task, instance: int, words: tuple[str, ...]) -> RestartRule | None:
     """The restart rule of one instance; its arguments come after `words`."""
     if task.restart is None:
@@ -282,13 +256,6 @@ def _elastic_ranks(document: Document) -> Iterator[Problem]:
                 "which ends when one of its ranks is killed; start the workflow without an mpiexec (`wilkins run`), or "
                 "remove 'on_failure' from the section of the task",
             )
-
-
-def is_elastic(task: Task) -> bool:
-    """Whether it is a ready-made task whose ranks go on without those that die."""
-    name = ready_made(task)
-    ready = all_tasks()[name] if name else None
-    return ready is not None and ready.elastic(task.sections[ready.key])
 
 
 def _saves(task: Task) -> bool:
@@ -321,7 +288,7 @@ def _python_path(env: Mapping[str, str]) -> str:
 
 
 def _actions(
-    task: Task, command: _Command, folders: tuple[Path, Path], problems: list[Problem], notes: list[str]
+    task: Task, command: Command, folders: tuple[Path, Path], problems: list[Problem], notes: list[str]
 ) -> str:
     """The functions that the task's Python calls before its program, as the value of a variable; empty: none.
 
@@ -463,197 +430,3 @@ def _made(task: Task, cwds: Sequence[Path]) -> Iterator[str]:
     if made:
         which = f"for the instances {numbers_text(made)}" if task.taskCount > 1 else "for instance 0"
         yield f"{task.where.of('cwd')}: note: {task.label}: a run makes the folder {task.cwd!r} {which}"
-
-
-def _copies(task: Task, home: Path) -> list[Task]:
-    """The instances of an ensemble, if each has a program of its own: ``NAME-inst0``, ``NAME-inst1`` and so on."""
-    if task.taskCount == 1 or ready_made(task):
-        return []
-    stem = task.func.removesuffix(".hx").removesuffix(".py")
-    for suffix in ("", ".py"):
-        names = [f"{stem}-inst{instance}{suffix}" for instance in range(task.taskCount)]
-        if all((home / name).is_file() for name in names):
-            return [replace(task, func=name if "/" in name else f"./{name}") for name in names]
-    return []
-
-
-def _commands(
-    task: Task, home: Path, folder: Path | None, couples: bool, launch: Launch, problems: list[Problem]
-) -> list[_Command]:
-    """The program of each instance."""
-    place = home if folder is None or (home / task.func).exists() else folder  # what a package lacks is the user's
-    found = None
-    if any(getattr(task, name) for name in ENVIRONMENT_KEYS):
-        from wilkins.plan import environments
-
-        found = environments.of_task(task, home, problems)
-        if found is None:
-            return [_Command(Path(task.func), (), ())] * task.taskCount
-        if found.environment.container:
-            return [_contained(task, home, couples, launch, found, problems)] * task.taskCount
-    if copies := _copies(task, place):
-        return [_command(one, place, couples, launch, found, problems) for one in copies]
-    return [_command(task, place, couples, launch, found, problems)] * task.taskCount
-
-
-def _contained(
-    task: Task, home: Path, couples: bool, launch: Launch, found: Found, problems: list[Problem]
-) -> _Command:
-    """A program in a container, and the ``mpiexec`` there."""
-    from wilkins.plan import environments
-
-    container = found.environment.container
-    assert container is not None
-    script = None
-    try:
-        program, script = environments.program_inside(task.func, home, container)
-        if couples and program.unreachable:
-            raise ValueError(program.unreachable)
-    except ValueError as error:
-        problems.append(Problem(task.where.of("func"), f"{task.label}: {error}"))
-        program = Program(Path(task.func), "elf")
-    if couples and (message := environments.too_old(container)):
-        problems.append(Problem(task.where.of("container"), f"{task.label}: {message}"))
-    if launch == "one-job":
-        message = (
-            f"{task.label}: 'container' is for tasks that `wilkins run` starts itself, and this is an MPI job; start "
-            "the workflow without an mpiexec"
-        )
-        problems.append(Problem(task.where.of("container"), message))
-    words = () if script is None else (str(script),)
-    mpiexec = (task.mpiexec or ("mpiexec",)) if _kind(task, launch) == "mpi" else ()
-    return _Command(program.path, words, mpiexec, script is not None, environment=found.environment)
-
-
-def _command(
-    task: Task, home: Path, couples: bool, launch: Launch, found: Found | None, problems: list[Problem]
-) -> _Command:
-    """Finds a task's program and its launcher; reports what keeps it from being started."""
-    commands, python = (found.commands, found.python) if found else (None, None)
-    try:
-        ready = ready_made(task)
-        called = START if ready else FUNCTION if function_of(task) else None
-        program, script = (
-            (Program(Path(sys.executable), "elf"), called)
-            if called
-            else find_program(task.func, home, commands, python)
-        )
-        for module in all_tasks()[ready].needs if ready else ():
-            if not _is_installed(module):
-                raise ValueError(
-                    f"{task.func!r} needs the Python package {module!r}, which {sys.executable} does not have; run: "
-                    f"pip install 'wilkins[{module}]'"
-                )
-        if couples and program.unreachable:
-            raise ValueError(program.unreachable)
-    except ValueError as error:
-        problems.append(Problem(task.where.of("func"), f"{task.label}: {error}"))
-        return _Command(Path(task.func), (), ())
-    first = task.prefix[0] if task.prefix else "/"
-    if "/" not in first and not shutil.which(first, path=(task.env or {}).get("PATH", commands)):
-        message = f"{task.label}: there is no {first!r} on PATH; mend 'prefix' or install it"
-        problems.append(Problem(task.where.of("prefix"), message))
-    words = () if script is None else (str(script),)
-    environment = found.environment if found else None
-    command = _Command(program.path, words, (), _is_python(program, script), environment=environment)
-    if is_elastic(task) and _kind(task, launch) == "mpi":
-        return replace(command, mpiexec=(sys.executable, str(ELASTIC)))
-    if _kind(task, launch) == "plain" or (launch == "one-job" and not _may_be_started_again(task)):
-        return command
-    try:
-        if task.mpiexec:
-            launcher = shutil.which(task.mpiexec[0], path=commands) or _local(home, task.mpiexec[0])
-            if not launcher:
-                raise ValueError(
-                    f"there is no {task.mpiexec[0]!r} on PATH; mend 'mpiexec' or load the module that has it"
-                )
-            # Open MPI looks for the rest of itself beside the folder it is started from: give it the real one.
-            path = Path(launcher).parent.resolve() / Path(launcher).name
-            return replace(command, mpiexec=(str(path), *task.mpiexec[1:]))
-        libraries = (task.env or {}).get("LD_LIBRARY_PATH", found.libraries if found else _environment_path())
-        linked, near = _linked(task, program, script, home, libraries)
-        mpiexec = choose_mpiexec(linked, near, commands, libraries if found else None)
-        return replace(command, mpiexec=mpiexec, alone=not linked and not may_use_mpi(program, script))
-    except ValueError as error:
-        if launch == "alone" or task.mpiexec or _takes_filename(task):  # else its first start needs none
-            problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))
-        return command
-
-
-def _is_installed(module: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(module) is not None
-
-
-def _rerun(task: Task) -> Literal["auto", "always", "never"]:
-    """Whether a task is started again.
-
-    A ready-made task reads all it needs at its first start, and means every error that it tells.
-    """
-    return "never" if ready_made(task) and task.rerun == "auto" else task.rerun
-
-
-def _may_be_started_again(task: Task) -> bool:
-    """Whether a program of the task that has ended may be followed by another, as an MPI job of its own."""
-    return _takes_filename(task) or (bool(task.inports) and _rerun(task) != "never")
-
-
-def _takes_filename(task: Task) -> bool:
-    return any("{filename}" in word for word in task.arguments(0))
-
-
-def _is_python(program: Program, script: Path | None) -> bool:
-    interpreter = program.interpreter or program.path
-    return script is not None or re.fullmatch(_PYTHON, interpreter.name) is not None
-
-
-def _linked(
-    task: Task, program: Program, script: Path | None, home: Path, library_path: str
-) -> tuple[list[Linked], Path]:
-    """The MPIs that a task's program would load, and the folder in which to look for a launcher first."""
-    interpreter = program.interpreter or program.path
-    if not re.fullmatch(_PYTHON, interpreter.name) and interpreter != Path(sys.executable):
-        return linked_mpi([program.path], library_path), Path(sys.executable).parent
-    source = script or (program.path if program.interpreter else _script_argument(task, home))
-    if source == START:
-        source = START.with_name("ranks.py")  # where a ready-made task imports MPI
-    files = [interpreter, *(python_extensions(source, interpreter) if source else ())]
-    return linked_mpi(files, library_path), interpreter.parent
-
-
-def _ranks_alone(task: Task, command: _Command) -> Iterator[str]:
-    """A note where an ``mpiexec`` starts ranks of a program without MPI."""
-    if command.alone:
-        yield (
-            f"{task.where.of('nprocs')}: note: {task.label}: {Path(task.func).name} uses no MPI, so each of its "
-            f"{task.nprocs} ranks does all of the work as if it were alone; leave out 'nprocs', or give 'taskCount' "
-            "for instances"
-        )
-
-
-def _environment_path() -> str:
-    return os.environ.get("LD_LIBRARY_PATH", "")
-
-
-def _script_argument(task: Task, home: Path) -> Path | None:
-    """The script of ``func: python3`` with the script among its arguments."""
-    word = next((word for word in task.arguments(0) if word.endswith(".py")), None)
-    return home / task.instances.fill(task.cwd or ".", 0) / word if word else None
-
-
-def _local(home: Path, name: str) -> str | None:
-    path = home / Path(name).expanduser()
-    return str(path) if "/" in name and path.is_file() else None
-
-
-def _unseen(task: Task, executable: Path) -> Iterator[str]:
-    """Out-ports whose steps are marked by calls of HDF5 that cannot be intercepted in the program."""
-    for port in task.outports:
-        if port.publish.when in ("flush", "write") and has_hdf5_inside(executable):
-            calls = "flushes" if port.publish.when == "flush" else "writes to datasets"
-            yield (
-                f"{port.where.of('publish')}: note: {task.label}: {executable.name} has its HDF5 inside, where {calls} "
-                "cannot be seen: build it with the shared HDF5 (h5cc -shlib), or give `publish: next` or a number of "
-                "closes (`wilkins help static-programs`)"
-            )

@@ -1,11 +1,13 @@
-"""Files on disk that earlier runs have left, according to their records."""
+"""What lies in the folders of tasks before a run: files that earlier ones have left, links to what it will bring."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path, PurePath
 
 from wilkins.flow import TRACE_FILE
 from wilkins.launch.watch.boardmap import BoardPorts
@@ -80,3 +82,24 @@ def _published(run: Path) -> set[str]:
                 if len(words) == 8 and words[1] == "publish" and (words[2], words[4]) in on_disk:
                     found.add(os.path.normpath(folders[words[2]] / words[5]))
     return found
+
+
+def register_links(plan: Plan, board: Board) -> None:
+    """Report to the board the tasks in whose folders links lead to files of their in-ports."""
+    targets = cache(targets_in)
+    for port in plan.ports:
+        if port.direction == "in" and port.mode != "plain":
+            called = PurePath(port.called).name
+            if any(fnmatchcase(target, called) for target in targets(plan.tasks[port.task].cwd)):
+                board.uses_links(port.task)
+
+
+def targets_in(folder: Path) -> frozenset[str]:
+    """The names, without folders, of what the symbolic links in a folder lead to, over other links too; none if it
+    cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            links = [Path(entry) for entry in entries if entry.is_symlink()]
+            return frozenset(name for link in links for name in (link.readlink().name, link.resolve().name))
+    except (OSError, RuntimeError):  # RuntimeError: links in a circle
+        return frozenset()
