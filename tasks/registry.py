@@ -46,8 +46,8 @@ class ReadyMade:
     section: str = ""
     """What the section is called in a workflow file; left out: as the task."""
 
-    needs: tuple[str, ...] = ()
-    """Modules that do not come with the package, but with an extra of the module's name."""
+    needs: Callable[[Any], Mapping[str, str]] = lambda _: {}
+    """The modules that the options need and that do not come with the package, each with the extra that brings it."""
 
     @property
     def key(self) -> str:

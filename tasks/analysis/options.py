@@ -207,10 +207,17 @@ def _format_problem(filename: str) -> str:
     return f"holds {{{min(unknown)}}}; it may hold {{step}}, {{name}} and {{instance}}" if unknown else ""
 
 
+def _has_bounds(options: Analysis) -> bool:
+    """Whether a dataset of an archive may differ by a bound."""
+    rules = [rule for part in options.archive for rule in part.compress]
+    return any(rule.absolute is not None or rule.relative is not None for rule in rules)
+
+
 TASK = ReadyMade(
     name="analysis",
     doc="Reads the steps of its in-port, on all its ranks; writes statistics, pictures, small or whole copies.",
     options=Analysis,
     module="wilkins.tasks.analysis.run",
     check=_check,
+    needs=lambda options: {"hdf5plugin": "compression"} if _has_bounds(options) else {},
 )

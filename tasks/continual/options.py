@@ -285,5 +285,5 @@ TASK = ReadyMade(
     calls=lambda options: [("model_args", options.model, list(options.model_args or ()))],
     saves=lambda options: bool(options.save and saves_in(options.save.folder, options.save.store)),
     elastic=lambda options: options.on_failure != "stop",
-    needs=("torch",),
+    needs=lambda _: {"torch": "torch"},
 )

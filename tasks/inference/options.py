@@ -91,5 +91,5 @@ TASK = ReadyMade(
     calls=lambda options: (
         [("model_args", options.model, list(options.model_args))] if options.model_args is not None else []
     ),
-    needs=("torch",),
+    needs=lambda _: {"torch": "torch"},
 )

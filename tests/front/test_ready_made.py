@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 
@@ -36,6 +37,15 @@ def test_the_program_gets_its_options(case: Case) -> None:
     assert task.strict_end
     assert options["moments"] == [{"dset": "/u", "filename": None}]
     assert options["slice"] == []
+
+
+def test_a_bound_needs_an_extra(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found before anything starts; compression that keeps every bit needs none."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    analysis(case, "{archive: [{compress: [{dset: /u}]}]}").plan()
+    found = analysis(case, "{archive: [{compress: [{dset: /u, relative: 0.1}]}]}").error()
+    assert "needs the Python package 'hdf5plugin'" in found
+    assert "run: pip install 'wilkins[compression]'" in found
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from wilkins.errors import Problem
 from wilkins.plan.mpi import Linked, choose_mpiexec, linked_mpi, may_use_mpi, python_extensions
 from wilkins.plan.plan import ELASTIC, FUNCTION, START, Environment, Kind, Launch
 from wilkins.plan.program import Program, find_program, has_hdf5_inside
-from wilkins.spec.workflow import ENVIRONMENT_KEYS, Task, function_of, ready_made
+from wilkins.spec.workflow import ENVIRONMENT_KEYS, Task, function_of, needs_of, ready_made
 from wilkins.tasks.registry import all_tasks
 from wilkins.values import dataclass, replace
 
@@ -122,11 +122,11 @@ def _command(
             if called
             else find_program(task.func, home, commands, python)
         )
-        for module in all_tasks()[ready].needs if ready else ():
+        for module, extra in needs_of(task).items():
             if not _is_installed(module):
                 raise ValueError(
                     f"{task.func!r} needs the Python package {module!r}, which {sys.executable} does not have; run: "
-                    f"pip install 'wilkins[{module}]'"
+                    f"pip install 'wilkins[{extra}]'"
                 )
         if couples and program.unreachable:
             raise ValueError(program.unreachable)

@@ -10,8 +10,7 @@ from wilkins.errors import UsageError, suggest
 from wilkins.spec.editors import MODELINE, put_schema
 from wilkins.spec.load import load
 from wilkins.spec.parameters import described
-from wilkins.spec.workflow import Workflow, ready_made
-from wilkins.tasks.registry import all_tasks
+from wilkins.spec.workflow import Workflow, needs_of
 
 _FILE = "workflow.yaml"
 
@@ -49,8 +48,7 @@ def listed() -> str:
 
 def _extras(workflow: Workflow) -> list[str]:
     """The extras of the package that its ready-made tasks import."""
-    found = [ready_made(task) for task in workflow.tasks]
-    return sorted({extra for name in found if name for extra in all_tasks()[name].needs})
+    return sorted({extra for task in workflow.tasks for extra in needs_of(task).values()})
 
 
 def copy(name: str, folder: Path) -> None:

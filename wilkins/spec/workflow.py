@@ -42,7 +42,7 @@ from wilkins.spec.ensemble import INSTANCE, Arguments, Instances, Numbers, PerIn
 from wilkins.spec.placements import Placement
 from wilkins.spec.restarts import Restart
 from wilkins.spec.sweep import Sweep, filled_node, holds_placeholder
-from wilkins.tasks.registry import PREFIX, sections
+from wilkins.tasks.registry import PREFIX, all_tasks, sections
 from wilkins.transport.plan_table import ReadKeys
 from wilkins.values import dataclass, field, replace
 
@@ -542,6 +542,16 @@ def default_name(func: str) -> str:
 def ready_made(task: Task) -> str | None:
     """The name of the ready-made task that a task is; None for a program of the user's."""
     return task.func[len(PREFIX) :] if task.func.startswith(PREFIX) and not task.func.endswith(".py") else None
+
+
+def needs_of(task: Task) -> dict[str, str]:
+    """The modules that a ready-made task needs beyond the package's own, each with the extra that brings it."""
+    name = ready_made(task)
+    ready = all_tasks().get(name) if name else None
+    if ready is None:
+        return {}
+    every = [one[ready.key] for one in task.variants or (task.sections,)]
+    return {module: extra for options in every for module, extra in ready.needs(options).items()}
 
 
 def function_of(task: Task) -> str | None:
