@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -26,7 +27,9 @@ LIBC = {"libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"}
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an sdist of the tree, and a wheel built from that sdist."""
+    """A folder with an sdist of the tree, and a wheel built from that sdist; or those that `tools/release` has made."""
+    if given := os.environ.get("WILKINS_TEST_DISTRIBUTIONS"):
+        return Path(given)
     tree, made = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     for name in SOURCES:
         source = ROOT / name
