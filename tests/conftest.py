@@ -14,6 +14,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+from hypothesis import settings
 from programs.build import NEWER, programs_folder
 
 from support.hooks import LIBRARY
@@ -36,6 +37,12 @@ os.environ["WILKINS_TEST_TEMPORARY"] = _TEMPORARY.name
 
 os.environ.pop("PYTHONUNBUFFERED", None)
 """With it Python writes the words of a line one by one, and ``mpiexec`` mixes those of several ranks."""
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+"""Threads that no test uses take a tenth of the time in which a Python program imports h5py."""
+
+settings.register_profile("tests", deadline=None)  # other programs may use the processors
+settings.load_profile("tests")
 
 if os.geteuid() == 0:
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")

@@ -377,7 +377,7 @@ def test_damaged_files_give_a_summary(tmp_path: Path, seed: int) -> None:
 
 
 @given(data=st.binary(max_size=300), begin=st.sampled_from([b"CDF\x01", b"CDF\x05", b"\x93NUMPY\x01\0", b"PK\x03\x04"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_bytes_give_a_summary(tmp_path_factory: pytest.TempPathFactory, begin: bytes, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any.npz"
     path.write_bytes(begin + data)
@@ -393,7 +393,7 @@ KEYS = ("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filter
 
 
 @given(changed=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_metadata_of_zarr_give_a_summary(tmp_path_factory: pytest.TempPathFactory, changed: dict[str, Any]) -> None:
     folder = tmp_path_factory.mktemp("zarr") / "a.zarr"
     put_zarr2(folder, np.ones((4, 4)), (2, 2))
@@ -454,7 +454,7 @@ def test_files_after_slow_ones_are_left_out(tmp_path: Path, monkeypatch: pytest.
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=4), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_is_read_of_a_dataset_is_little_and_in_it(shape: list[int], data: st.DataObject) -> None:
     shape = [length * data.draw(st.sampled_from((1, 1, 10**4, 10**8))) for length in shape]
     chunks = data.draw(st.none() | st.tuples(*(st.integers(1, 1000) for _ in shape)))
@@ -472,7 +472,7 @@ def test_what_is_read_of_a_dataset_is_little_and_in_it(shape: list[int], data: s
 
 
 @given(arrays(np.float64, st.tuples(st.integers(2, 150), st.integers(2, 150)), elements=st.floats(), fill=st.floats()))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_means_and_pictures_of_any_numbers(values: np.ndarray[Any, Any]) -> None:
     """NaN and infinities are left out; values as large as there are do not overflow."""
     preview = preview_of(Field("u", values.shape, values.dtype, lambda _: values))

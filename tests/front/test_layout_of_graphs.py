@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wilkins.report.draw.layout import LINE, Box, Bundle, Layout, arrange
@@ -112,7 +112,6 @@ def graphs(draw: st.DrawFn) -> tuple[list[Box], list[Bundle]]:
 
 
 @given(graphs())
-@settings(deadline=None)
 def test_nothing_lies_on_anything_else(graph: tuple[list[Box], list[Bundle]]) -> None:
     boxes, bundles = graph
     layout = arrange(boxes, bundles)

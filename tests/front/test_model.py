@@ -164,7 +164,7 @@ def models(draw: st.DrawFn, most_inports: int = 2) -> Model:
 
 
 @given(models())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_it_adds_up(model: Model) -> None:
     """Segments touch; a task ends or waits for one that does not; steps are opened after they were published."""
     timeline = simulate(model)
@@ -193,7 +193,6 @@ def test_it_adds_up(model: Model) -> None:
 
 
 @given(models(most_inports=1))
-@settings(deadline=None)
 def test_without_cycles_and_second_inports_everything_ends_and_is_read(model: Model) -> None:
     """Where no program is ended early, every step is opened by each of its readers or was dropped for it."""
     timeline = simulate(model)
@@ -214,7 +213,6 @@ def test_without_cycles_and_second_inports_everything_ends_and_is_read(model: Mo
 
 
 @given(models())
-@settings(deadline=None)
 def test_a_model_gives_one_timeline(model: Model) -> None:
     assert simulate(model) == simulate(model)
 

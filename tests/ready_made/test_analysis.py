@@ -12,7 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.analysis_results import Array, direct, numbers_in, read_png, rows_of
@@ -46,7 +46,6 @@ def assert_same(found: dict[str, float], expected: dict[str, float], tolerance: 
         assert float(found[name]) == near, name
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(1, 5), st.floats(-1e6, 1e6))
 def test_merged_parts_give_the_moments_of_the_whole(data: st.DataObject, parts: int, offset: float) -> None:
     number = st.floats(-100, 100) | st.just(math.nan) | st.just(math.inf)

@@ -99,7 +99,7 @@ def test_no_element_of_ten_thousand_blocks_is_over_its_bound(tmp_path: Path, com
     assert compressor.deaths == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.floats(0, 10), st.booleans())
 def test_a_difference_over_the_bound_is_found(seed: int, factor: float, double: bool) -> None:
     rng = np.random.default_rng(seed)

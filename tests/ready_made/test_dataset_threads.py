@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.running import MPIEXEC, WILKINS, must_run, run_tree, wait_for
@@ -39,7 +39,6 @@ def _lacks(most: int = 6) -> st.SearchStrategy[list[Any]]:
     return st.lists(lack, min_size=1, max_size=most)
 
 
-@settings(deadline=None)
 @given(data=st.data(), budget=st.integers(1, 20))
 def test_shares_are_the_whole_budget_and_each_that_lacks_has_one(data: st.DataObject, budget: int) -> None:
     from wilkins.tasks.dataset.lack import shares
@@ -53,7 +52,6 @@ def test_shares_are_the_whole_budget_and_each_that_lacks_has_one(data: st.DataOb
         assert all(count > 0 for count, most in zip(given_, can_use, strict=True) if most)
 
 
-@settings(deadline=None)
 @given(data=st.data(), budget=st.integers(1, 20), more=st.floats(0, 1e6))
 def test_who_lacks_more_has_no_fewer(data: st.DataObject, budget: int, more: float) -> None:
     """Than others, and than if it lacked less; and no other gains by it."""
@@ -71,7 +69,6 @@ def test_who_lacks_more_has_no_fewer(data: st.DataObject, budget: int, more: flo
     assert all(after[other] <= before[other] for other in range(len(lacks)) if other != at)
 
 
-@settings(deadline=None)
 @given(lacked=st.lists(st.integers(1, 30), min_size=1, max_size=4), budget=st.integers(1, 10))
 def test_the_slowest_is_as_fast_as_it_can_be(lacked: list[int], budget: int) -> None:
     """No other shares would have it ready earlier."""

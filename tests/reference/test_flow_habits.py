@@ -29,7 +29,7 @@ FRESH = os.environ.get("WILKINS_HABITS")
 
 def habits(examples: int) -> settings:
     """So many scenarios, each as long as it takes."""
-    return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=examples, database=None, suppress_health_check=list(HealthCheck))
 
 
 @habits(150)

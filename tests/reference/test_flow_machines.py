@@ -53,7 +53,7 @@ def possible(events: Iterable[str], readers: int, last: str) -> Iterable[str]:
         yield from ["create", "publish"] * 6
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(EVENTS, max_size=80),
     POLICIES,

@@ -45,7 +45,7 @@ def test_table_natively(case: StoreCase) -> None:
 
 
 @pytest.mark.needs("hooks")
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.integers(1, 2),
     st.integers(1, 3),

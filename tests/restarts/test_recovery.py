@@ -92,7 +92,7 @@ def workflows(draw: st.DrawFn) -> tuple[Points, list[Joint[int]]]:
     return points, joints
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(workflows())
 def test_it_is_the_greatest_of_all_whole_cuts(workflow: tuple[Points, list[Joint[int]]]) -> None:
     points, joints = workflow
