@@ -26,8 +26,9 @@ class Rule(NamedTuple):
     """The same, as a part of the range (greatest minus least value) of the dataset in that step."""
 
     def means(self, path: str) -> bool:
-        """Whether it says of the dataset of a path."""
-        return fnmatchcase(path, self.dset) or fnmatchcase(path.lstrip("/"), self.dset.lstrip("/"))
+        """Whether it says of the dataset of a path. One whose name holds brackets is also meant by just that name."""
+        own, pattern = path.lstrip("/"), self.dset.lstrip("/")
+        return own == pattern or fnmatchcase(path, self.dset) or fnmatchcase(own, pattern)
 
     @property
     def lossy(self) -> bool:

@@ -48,6 +48,8 @@ class _Comparison:
         self._apart: dict[str, Difference] = {}
         self._seen: dict[int, int] = {}
         """By the address of an object: that of the copy's."""
+        self._types: dict[int, int] = {}
+        """The same of named types, also of those that have no name any more."""
         self._pairs: list[tuple[Any, Any, bytes]] = []
 
     def all(self) -> dict[str, Difference]:
@@ -67,6 +69,7 @@ class _Comparison:
         if isinstance(before, h5py.h5g.GroupID):
             self._groups(before, after, path)
         elif isinstance(before, h5py.h5t.TypeID):
+            self._types[address(before)] = address(after)
             self._same(before.equal(after), path, "is another type")
 
     def _groups(self, before: h5py.h5g.GroupID, after: h5py.h5g.GroupID, path: bytes) -> None:
@@ -88,7 +91,7 @@ class _Comparison:
 
     def _datasets(self, before: h5py.h5d.DatasetID, after: h5py.h5d.DatasetID, path: bytes) -> None:
         kind = before.get_type()
-        self._same(kind.equal(after.get_type()), path, "has another type")
+        self._same(self._alike_types(kind, after.get_type()), path, "has another type")
         self._same(extent(before) == extent(after), path, "has another shape")
         self._same(fill(before) == fill(after), path, "has another fill value")
         if holds_pointers(kind):
@@ -113,7 +116,7 @@ class _Comparison:
         for name in names:
             one, other = h5py.h5a.open(before, name), h5py.h5a.open(after, name)
             kind = one.get_type()
-            same = kind.equal(other.get_type()) and extent(one) == extent(other)
+            same = self._alike_types(kind, other.get_type()) and extent(one) == extent(other)
             if same and extent(one)[0] != h5py.h5s.NULL:
                 same = (
                     self._alike(values(one), values(other))
@@ -121,6 +124,12 @@ class _Comparison:
                     else raw(one).tobytes() == raw(other).tobytes()
                 )
             self._same(same, path, f"has another attribute {text(name)!r}")
+
+    def _alike_types(self, one: h5py.h5t.TypeID, other: h5py.h5t.TypeID) -> bool:
+        """Whether types are the same, and the same objects if they are named."""
+        if not one.equal(other) or one.committed() != other.committed():
+            return False
+        return not one.committed() or self._types.setdefault(address(one), address(other)) == address(other)
 
     def _alike(self, one: Any, other: Any) -> bool:
         """Whether values are the same, references by what they refer to."""

@@ -21,6 +21,8 @@ _SLOWEST = 1e5
 """Bytes per second below which a compressor is taken to hang."""
 _PATIENCE = 30.0
 """Seconds that it may take, whatever the size of a block."""
+_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from wilkins.tasks.compression.worker import main; main()"
+"""What is in the folder where it is started, as a user's own `copy.py`, is not imported."""
 
 
 class Compressor:
@@ -89,7 +91,7 @@ class Compressor:
         if self._process is None:
             environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "wilkins.tasks.compression.worker"],
+                [sys.executable, "-c", _PROGRAM, *sys.path],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -11,10 +11,16 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from wilkins.tasks.compression.errors import CannotCopy
+
 _CHUNK = 1 << 22
 """Bytes of a chunk, about, where the dataset has none that suit."""
 _CHUNKS = range(1 << 16, 1 << 24)
 """Bytes of chunks that are kept as they are."""
+_MOST_NAMES = 100_000
+"""That the objects of a file have beside their first ones; groups with several give all that is in them several."""
+_HOLLOW = 1 << 30
+"""Bytes that may be read of any dataset, however few of them were written."""
 
 
 def address(item: Any) -> int:
@@ -27,6 +33,31 @@ def links(group: h5py.h5g.GroupID) -> list[bytes]:
     ordered = group.get_create_plist().get_link_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
     group.links.iterate(names.append, idx_type=h5py.h5.INDEX_CRT_ORDER if ordered else h5py.h5.INDEX_NAME)
     return names
+
+
+def names_of(file: h5py.File) -> dict[int, list[bytes]]:
+    """All paths of each object, by its address; those that go through a group twice are left out.
+
+    Raises:
+        CannotCopy: there are very many.
+    """
+    found: dict[int, list[bytes]] = {}
+    root = h5py.h5g.open(file.id, b"/")
+    waiting: list[tuple[h5py.h5g.GroupID, bytes, frozenset[int]]] = [(root, b"", frozenset([address(root)]))]
+    most = _MOST_NAMES
+    while waiting:
+        group, path, above = waiting.pop()
+        for name in links(group):
+            if group.links.get_info(name).type != h5py.h5l.TYPE_HARD:
+                continue
+            info, here = h5py.h5o.get_info(group, name), path + b"/" + name
+            most -= int(info.addr) in found
+            found.setdefault(int(info.addr), []).append(here)
+            if info.type == h5py.h5o.TYPE_GROUP and info.addr not in above:
+                waiting.append((h5py.h5g.open(group, name), here, above | {int(info.addr)}))
+        if most < 0:
+            raise CannotCopy(f"its objects have more than {_MOST_NAMES} further names")
+    return found
 
 
 def attribute_names(item: Any) -> list[bytes]:
@@ -91,6 +122,18 @@ def chunk_of(dataset: h5py.h5d.DatasetID) -> tuple[int, ...]:
         chunk.append(max(1, min(length, room)))
         room = max(1, room // chunk[-1])
     return tuple(reversed(chunk))
+
+
+def is_hollow(dataset: h5py.h5d.DatasetID) -> bool:
+    """Whether it is large, and most of its elements were never written, or lie in other files: reading all of them
+    takes far longer than the size of its own file lets expect."""
+    size, properties = dataset.get_type().get_size(), dataset.get_create_plist()
+    whole = math.prod(dataset.shape or (0,)) * size
+    if whole < _HOLLOW:
+        return False
+    if properties.get_layout() == h5py.h5d.CHUNKED:
+        return bool(dataset.get_num_chunks() * math.prod(properties.get_chunk()) * size < whole / 4)
+    return bool(dataset.get_storage_size() < whole / 4)
 
 
 def blocks(dataset: h5py.h5d.DatasetID, chunk: Sequence[int]) -> Iterator[tuple[tuple[int, ...], NDArray[Any]]]:

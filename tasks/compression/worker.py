@@ -1,6 +1,6 @@
 """Compresses one block after the other, in a process of its own: a compressor that dies takes nothing else with it.
 
-``python -m wilkins.tasks.compression.worker`` takes pickled blocks on its standard input, and gives what they became.
+It takes pickled blocks on its standard input, and gives what they became.
 The filters are HDF5's own and SZ3's (registered as 32024, from hdf5plugin): any HDF5 that finds them reads the result.
 SZ3: X. Liang et al., "SZ3: A modular framework for composing prediction-based error-bounded lossy compressors", IEEE
 Transactions on Big Data 2023.
@@ -121,7 +121,3 @@ def main() -> None:
             return
         pickle.dump(tuple(encoded(block, bound)), give)
         give.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -25,6 +25,7 @@ from wilkins.tasks.compression.bounds import Rule, difference
 from wilkins.tasks.compression.compressor import Compressor
 from wilkins.tasks.compression.copy import Compressed, compressed_copy
 from wilkins.tasks.compression.errors import CannotCopy
+from wilkins.tasks.compression.objects import address
 from wilkins.tasks.compression.worker import filters
 
 pytestmark = pytest.mark.needs("python:hdf5plugin")
@@ -140,7 +141,9 @@ def write_everything(path: Path, order: bool, libver: str) -> None:
         file["outside"] = h5py.ExternalLink("other.h5", "/x")
         file["fields/up"] = file["/"]
         file["type"] = np.dtype("f8")
-        file.create_dataset("typed", (2000,), file["type"])
+        for name in ("a_typed", "typed"):  # before and behind their type, in the order of names
+            file.create_dataset(name, data=rng.random(2000), dtype=file["type"])
+        file.attrs.create("typed", 1.5, dtype=file["type"])
         file.create_dataset("filled", (3000,), "f8", chunks=(1000,), maxshape=(None,), fillvalue=7.0)[500:] = 2.5
         file["ids"].make_scale("x")
         file["scaled"] = np.zeros(5000)
@@ -182,6 +185,8 @@ def test_everything_else_stays(tmp_path: Path, order: bool, libver: str, compres
         assert after["fields/up"] == after["/"]
         assert after[after["type"].attrs["to"]] == after["scaled"]
         assert isinstance(after["type"], h5py.Datatype)
+        for user in (after["a_typed"].id, after["typed"].id, after.attrs.get_id("typed")):
+            assert address(user.get_type()) == address(after["type"].id)
         assert after.get("outside", getlink=True).filename == "other.h5"
         assert after.get("nowhere", getlink=True).path == "/no/such"
         assert [list(one) for one in after["lists"]] == [list(one) for one in before["lists"]]
@@ -227,6 +232,57 @@ with netCDF4.Dataset("a.nc") as before, netCDF4.Dataset("b.nc") as after:
 """
     done = run_tree([sys.executable, "-c", program], 60, tmp_path, {"HDF5_PLUGIN_PATH": hdf5plugin.PLUGIN_PATH})
     assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("rules", "bounds"),
+    [
+        ([Rule("/b"), Rule("*", absolute=1e-3)], {"/a": 0.0, "/g/u": 1e-3, "/n[0]": 1e-3}),
+        ([Rule("/b", absolute=1e-3)], {"/a": 1e-3}),
+        ([Rule("/h/*"), Rule("g/u", absolute=1e-3), Rule("/n[0]", absolute=1e-2)], {"/g/u": 0.0, "/n[0]": 1e-2}),
+        ([Rule("/a", absolute=1e-2), Rule("/b", absolute=1e-3)], {"/a": 1e-3}),
+    ],
+)
+def test_all_names_of_a_dataset_count(
+    tmp_path: Path, rules: list[Rule], bounds: dict[str, float], compressor: Compressor
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in ("a", "g/u", "n[0]"):
+            file[name] = np.sin(np.linspace(0, 9, 4000))
+        file["b"], file["h"], file["g/up"] = file["a"], file["g"], file["/"]
+    found = copied(tmp_path / "a.h5", tmp_path / "b.h5", rules, compressor)
+    assert {name: one.bound for name, one in found.items()} == bounds
+
+
+@pytest.mark.parametrize("chunks", [None, (1000,)])
+def test_what_was_hardly_written_is_not_read_for_hours(
+    tmp_path: Path, chunks: tuple[int, ...] | None, compressor: Compressor
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", (10**14,), "f8", chunks=chunks)
+    with pytest.raises(CannotCopy, match="most elements of '/x' were never written"):
+        copied(tmp_path / "a.h5", tmp_path / "b.h5", [Rule("y")], compressor)
+
+
+def test_a_full_disk_ends_no_process(tmp_path: Path) -> None:
+    program = """
+import resource, sys
+from pathlib import Path
+import h5py, numpy as np
+from wilkins.tasks.compression.bounds import Rule
+from wilkins.tasks.compression.compressor import Compressor
+from wilkins.tasks.compression.copy import compressed_copy
+with h5py.File("a.h5", "w") as file:
+    file["x"] = np.random.default_rng(0).random(100_000)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # of a full disk, what a test may have
+with h5py.File("a.h5") as file, Compressor() as compressor:
+    try:
+        compressed_copy(file, Path("b.h5"), [Rule("*")], compressor)
+    except OSError as error:
+        sys.exit(error.strerror)
+"""
+    done = run_tree([sys.executable, "-c", program], 60, tmp_path)
+    assert (done.code, done.err) == (1, "File too large\n")
 
 
 @pytest.mark.parametrize("what", ["user block", "data in other files"])
@@ -320,6 +376,13 @@ def test_a_step_without_such_a_dataset_is_archived_as_it_is(tmp_path: Path) -> N
     assert "out-0.h5: archived as it is: no dataset of it is to be compressed" in done.out
     with h5py.File(tmp_path / "all/out-3.h5") as file:
         assert (file["ids"][:] == np.arange(4000)).all()
+
+
+def test_a_users_own_modules_are_not_in_the_compressor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "resource.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    with Compressor() as compressor:
+        assert compressor.encoded(np.zeros(1000), 1e-3).lossy
 
 
 def test_a_step_that_is_no_smaller_or_no_hdf5_is_archived_as_it_is(tmp_path: Path) -> None:
