@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,26 +19,25 @@ if TYPE_CHECKING:
 
 _HEAD = ["step", "file", "dset", "bytes", "stored", "bound", "largest_error", "mean_error", "psnr"]
 _HEAD += ["blocks", "blocks_kept"]
-_NOTHING = {"steps": 0, "bytes": 0, "stored": 0, "whole": 0, "seconds": 0.0}
+_NOTHING = {"steps": 0, "bytes": 0, "stored": 0, "whole": 0, "compared": 0, "seconds": 0.0}
 
 
 class CompressedArchive:
     """Writes files that are smaller than the steps, by the first rank."""
 
-    def __init__(self, rules: Sequence[Mapping[str, Any]], files: Path, before: Any) -> None:
+    def __init__(self, rules: Sequence[Mapping[str, Any]], table: Path, before: Any) -> None:
         """Args:
         rules: the entries of `compress:`.
-        files: the pattern of the files' names.
+        table: the file of the table.
         before: what a resumed run goes on from.
         """
         self._rules = [Rule(one["dset"], one["absolute"], one["relative"]) for one in rules]
         if any(rule.lossy for rule in self._rules):
             Compressor.check()
-        self._unused = {rule.dset for rule in self._rules}
+        self._used = set(before.get("used", ()) if before else ())
         self._compressor = Compressor()
-        self._sums = dict(before["sums"] if before else _NOTHING)
-        name = re.sub(r"[^\w.+-]+", "-", re.sub(r"[{}]|:[^}]*(?=})", "", files.stem)).strip("-") or "archive"
-        self._rows = Rows(files.with_name(f"{name}-compression.csv"), _HEAD, before and before["table"])
+        self._sums = _NOTHING | (before["sums"] if before else {})
+        self._rows = Rows(table, _HEAD, before and before["table"])
 
     def step(self, number: int, step: Step, path: Path) -> None:
         """Writes the file of a step."""
@@ -51,6 +49,8 @@ class CompressedArchive:
         found: tuple[Compressed, ...] = ()
         try:
             found = compressed_copy(step.file, part, self._rules, self._compressor)
+            self._sums["compared"] += 1
+            self._used |= {rule.dset for one in found for rule in one.rules}
             if not found:
                 why = "no dataset of it is to be compressed"
             elif part.stat().st_size >= len(whole):
@@ -72,7 +72,6 @@ class CompressedArchive:
         self._sums["stored"] += path.stat().st_size
         self._sums["seconds"] += time.perf_counter() - began
         for one in found:
-            self._unused.discard(next(rule.dset for rule in self._rules if rule.means(one.dset)))
             mean = one.apart.total / one.apart.elements if one.apart.elements else 0.0
             psnr = one.apart.psnr(one.low, one.high) if one.bound else float("inf")
             kept = one.kept if one.bound else one.blocks
@@ -80,8 +79,8 @@ class CompressedArchive:
             self._rows.add([*row, one.blocks, kept])
 
     def state(self) -> Any:
-        """How long the table is, and the sums."""
-        return {"sums": self._sums, "table": self._rows.durable()}
+        """How long the table is, the sums, and which entries have fitted a dataset."""
+        return {"sums": self._sums, "used": sorted(self._used), "table": self._rows.durable()}
 
     def end(self) -> None:
         """Says what it has come to."""
@@ -89,13 +88,14 @@ class CompressedArchive:
         self._compressor.close()
         sums = self._sums
         if sums["steps"]:
-            times, rate = sums["bytes"] / sums["stored"], sums["bytes"] / sums["seconds"] / 1e6
+            times = sums["bytes"] / sums["stored"] if sums["stored"] else 1.0  # all files are empty
+            rate = sums["bytes"] / sums["seconds"] / 1e6
             print(
                 f"archived {sums['steps']} steps, {sums['whole']} of them as they are: {sums['bytes']} bytes in "
                 f"{sums['stored']}, {times:.3g} times smaller, at {rate:.3g} MB/s",
                 flush=True,
             )
-        for dset in sorted(self._unused) if sums["steps"] else ():
+        for dset in sorted({rule.dset for rule in self._rules} - self._used) if sums["compared"] else ():
             print(f"compress: no dataset that can be compressed fits {dset!r}, or an earlier entry fits it", flush=True)
         if self._compressor.deaths:
             print(f"the compressor died {self._compressor.deaths} times; these blocks were kept bit by bit", flush=True)

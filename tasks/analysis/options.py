@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import string
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 from wilkins.schema.kinds import ListOf, choice, integer, number, text
@@ -163,6 +165,13 @@ def stem_of(dset: str) -> str:
     return "-".join(part for part in dset.split("/") if part) or "root"
 
 
+def table_of(filename: str) -> str:
+    """The name of the table beside the files of a compressed archive."""
+    bare = re.sub(r"[{}]|:[^}]*(?=})", "", PurePath(filename).stem)
+    name = re.sub(r"[^\w.+-]+", "-", bare).strip("-") or "archive"
+    return str(PurePath(filename).with_name(f"{name}-compression.csv"))
+
+
 def _check(options: Analysis, task: Any) -> Iterator[tuple[str, str]]:
     parts = list(options.parts())
     if not parts:
@@ -186,6 +195,10 @@ def _check(options: Analysis, task: Any) -> Iterator[tuple[str, str]]:
     for (name, file), count in files.items():
         if count > 1:
             yield name, f"two results would be written to the files of {file!r}; give each a 'filename', or remove one"
+    tables = Counter(table_of(part.filename) for part in options.archive if part.compress)
+    for table, count in tables.items():
+        if count > 1:
+            yield "archive", f"two archives would have the table {table!r}; give each another folder, or another name"
 
 
 def _rule_problems(rule: Compress) -> Iterator[str]:

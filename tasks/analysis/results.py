@@ -30,9 +30,16 @@ def goes_to(name: Path, port: str) -> bool:
 
 
 def write_whole(path: Path, data: bytes | memoryview) -> None:
-    """Puts a file in place."""
+    """Puts a file in place.
+
+    Raises:
+        OSError: it cannot be written; names it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.put(path, data)
+    try:
+        atomic.put(path, data)
+    except OSError as error:  # of a full disk, it names no file
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:

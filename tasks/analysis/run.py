@@ -14,7 +14,7 @@ from wilkins import transport
 from wilkins.tasks.analysis import histogram, picture
 from wilkins.tasks.analysis.datasets import find, pieces
 from wilkins.tasks.analysis.moments import Moments, merged
-from wilkins.tasks.analysis.options import stem_of
+from wilkins.tasks.analysis.options import stem_of, table_of
 from wilkins.tasks.analysis.progress import Progress, saved
 from wilkins.tasks.analysis.results import Rows, filled, write_hdf5, write_json, write_whole
 from wilkins.tasks.errors import TaskError
@@ -199,7 +199,9 @@ class SliceAnalyzer:
     def __init__(self, options: Options, folder: Path, ranks: Group, _: Any) -> None:
         self._options = options
         self._ranks = ranks
-        self._files = str(folder / (options["filename"] or f"{stem_of(options['dset'])}-{{step:05}}.png"))
+        self._folder = folder
+        stem = stem_of(options["dset"]).replace("{", "{{").replace("}", "}}")
+        self._files = options["filename"] or f"{stem}-{{step:05}}.png"
 
     def step(self, number: int, step: Step) -> None:
         """Draws a step."""
@@ -211,7 +213,9 @@ class SliceAnalyzer:
         plane = dset[self._selection(dset, name)]
         if self._options["axes"] and self._options["axes"][0] > self._options["axes"][1]:
             plane = plane.T
-        write_whole(Path(filled(self._files, number, name)), picture.png(plane, self._options["colours"], span))
+        write_whole(
+            self._folder / filled(self._files, number, name), picture.png(plane, self._options["colours"], span)
+        )
 
     def _selection(self, dset: h5py.Dataset, name: str) -> tuple[Any, ...]:
         shape = dset.shape or ()
@@ -247,7 +251,7 @@ class SubsampleAnalyzer:
     def __init__(self, options: Options, folder: Path, ranks: Group, _: Any) -> None:
         self._options = options
         self._ranks = ranks
-        self._files = str(folder / options["filename"])
+        self._folder, self._files = folder, options["filename"]
 
     def step(self, number: int, step: Step) -> Path | None:
         """Writes a step's file."""
@@ -255,7 +259,7 @@ class SubsampleAnalyzer:
         dsets = [find(step.file, path, name) for path in self._options["dsets"]]
         if self._ranks.rank:
             return None
-        path = Path(filled(self._files, number, name))
+        path = self._folder / filled(self._files, number, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         with h5py.File(path, "w") as small:
             small.attrs.update(step.file.attrs)
@@ -288,19 +292,19 @@ class ArchiveAnalyzer:
     """A real file of each step, written by the first rank."""
 
     def __init__(self, options: Options, folder: Path, ranks: Group, before: Any) -> None:
-        self._files = str(folder / options["filename"])
+        self._folder, self._files = folder, options["filename"]
         self._ranks = ranks
         self._compress = None
         if options["compress"] and ranks.rank == 0:
             from wilkins.tasks.analysis.compressed import CompressedArchive
 
-            self._compress = CompressedArchive(options["compress"], Path(self._files), before)
+            self._compress = CompressedArchive(options["compress"], folder / table_of(self._files), before)
 
     def step(self, number: int, step: Step) -> None:
         """Writes a step."""
         if self._ranks.rank:
             return
-        path = Path(filled(self._files, number, step.filename))
+        path = self._folder / filled(self._files, number, step.filename)
         if self._compress:
             self._compress.step(number, step, path)
         else:

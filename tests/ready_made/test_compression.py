@@ -331,9 +331,9 @@ PRODUCER = """
 """
 
 
-def archive(folder: Path, compress: Any, program: str = PRODUCER) -> Any:
+def archive(folder: Path, compress: Any, program: str = PRODUCER, into: str = ".") -> Any:
     (folder / "producer.py").write_text(textwrap.dedent(program))
-    analysis = {"archive": [{"filename": "all/{name}.h5", "compress": compress}]}
+    analysis = {"folder": into, "archive": [{"filename": "all/{name}.h5", "compress": compress}]}
     tasks = [
         {"func": "producer.py", "outports": [{"filename": "out-*.h5"}]},
         {"func": "wilkins.tasks.analysis", "analysis": analysis, "inports": [{"filename": "out-*.h5"}]},
@@ -385,6 +385,13 @@ def test_a_users_own_modules_are_not_in_the_compressor(tmp_path: Path, monkeypat
         assert compressor.encoded(np.zeros(1000), 1e-3).lossy
 
 
+def test_empty_files_are_archived(tmp_path: Path) -> None:
+    done = archive(tmp_path, [{"dset": "*"}], program="open('out-0.h5', 'w').close()")
+    assert done.code == 0, done.out + done.err
+    assert "archived 1 steps, 1 of them as they are: 0 bytes in 0" in done.out
+    assert "fits '*'" not in done.out
+
+
 def test_a_step_that_is_no_smaller_or_no_hdf5_is_archived_as_it_is(tmp_path: Path) -> None:
     program = """
 import h5py, numpy as np
@@ -400,6 +407,7 @@ with open("out-1.h5", "wb") as file:
     assert "out-1.h5: archived as it is: " in done.out
     assert "file signature not found" in done.out
     assert "archived 2 steps, 2 of them as they are" in done.out
+    assert "fits '*'" not in done.out
     assert (np.load(tmp_path / "all/out-1.h5") == np.arange(1000)).all()
     with h5py.File(tmp_path / "all/out-0.h5") as file:
         assert (file["u"][:] == np.random.default_rng(0).integers(0, 2**62, 600)).all()
@@ -419,6 +427,26 @@ def test_rules_that_are_wrong(tmp_path: Path, rule: dict[str, Any], why: str) ->
     done = archive(tmp_path, [rule])
     assert done.code == 2
     assert why in done.err
+
+
+def test_two_archives_have_two_tables(tmp_path: Path) -> None:
+    section = "- {filename: 'all/{name}.%s', compress: [{dset: u}]}\n"
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n- func: a.py\n  outports: [{filename: a.h5}]\n- func: wilkins.tasks.analysis\n"
+        f"  inports: [{{filename: a.h5}}]\n  analysis:\n    archive:\n    {section % 'h5'}    {section % 'hdf5'}"
+    )
+    done = run_tree([*WILKINS, "check", "workflow.yaml"], 60, tmp_path)
+    assert done.code == 2
+    assert "two archives would have the table 'all/name-compression.csv'" in done.err
+
+
+def test_a_folder_may_have_braces_in_its_name(tmp_path: Path) -> None:
+    done = archive(tmp_path, [{"dset": "*"}], into="a{b}")
+    assert done.code == 0, done.out + done.err
+    assert {path.name for path in (tmp_path / "a{b}/all").iterdir()} == {
+        "name-compression.csv",
+        *(f"out-{step}.h5" for step in range(4)),
+    }
 
 
 def test_a_bound_without_a_compressor_is_an_error_at_once(tmp_path: Path) -> None:
