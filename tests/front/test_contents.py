@@ -27,6 +27,7 @@ from wilkins.contents.preview import Field, by_chunk, means, preview_of, selecti
 from wilkins.contents.summary import Contents, Dataset, Preview, as_value, from_value
 from wilkins.names import printable
 from wilkins.report.draw.thumbnail import png, thumbnail
+from wilkins.terminal.tables import size
 
 Y, X = np.mgrid[0:100, 0:150]
 WAVE = np.sin(X / 20) * np.cos(Y / 10)
@@ -451,6 +452,34 @@ def test_files_after_slow_ones_are_left_out(tmp_path: Path, monkeypatch: pytest.
     said = [one.problem for one in seen]
     assert said[0] == "reading it took longer than 0.1 s"
     assert said[-1] == "it was not looked at: others before it took too long"
+
+
+def test_a_reader_that_goes_on_and_on_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wilkins.contents.apart._PROGRAM", "import os\nwhile True: os.write(1, bytes(1 << 16))")
+    began = time.monotonic()
+    assert look_apart([tmp_path / "a"], 1)[0].problem == "reading it took longer than 1 s"
+    assert time.monotonic() - began < 10
+
+
+def test_long_units_are_cut(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = WAVE
+        file["x"].attrs["units"] = "m" * 1_000_000
+    assert len(look(tmp_path / "a.h5").datasets[0].units) < 10_000
+
+
+@pytest.mark.parametrize("kind", ["npy", "zarr"])
+def test_sizes_that_no_float_holds_are_shown(tmp_path: Path, kind: str) -> None:
+    path, length = tmp_path / f"a.{kind}", int("9" * 400)
+    if kind == "npy":
+        header = str({"descr": "<f8", "fortran_order": False, "shape": (length,)}).encode()
+        path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+    else:
+        put_zarr2(path, np.ones((4, 4)), (2, 2), shape=[length, 4])
+    (seen,) = look_apart([path])
+    assert seen.datasets[0].shape is not None
+    assert seen.datasets[0].shape[0] == length
+    assert size(seen.datasets[0].nbytes) == "1.8e+296 TB"
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=4), st.data())

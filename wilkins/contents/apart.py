@@ -81,14 +81,16 @@ def _started(paths: Sequence[Path]) -> subprocess.Popen[bytes]:
 def _lines(child: subprocess.Popen[bytes], seconds: float) -> Iterator[bytes]:
     """The lines that a child prints, until one takes too long."""
     assert child.stdout is not None
-    data, until = b"", time.monotonic() + seconds
+    data, searched, until = bytearray(), 0, time.monotonic() + seconds
     while True:
-        line, end, data_after = data.partition(b"\n")
-        if end:
-            yield line
-            data, until = data_after, time.monotonic() + seconds
+        end = data.find(b"\n", searched)
+        if end >= 0:
+            yield bytes(data[:end])
+            del data[: end + 1]
+            searched, until = 0, time.monotonic() + seconds
             continue
-        ready, _, _ = select.select([child.stdout], [], [], max(0.0, until - time.monotonic()))
+        searched, left = len(data), until - time.monotonic()
+        ready = left > 0 and select.select([child.stdout], [], [], left)[0]
         part = os.read(child.stdout.fileno(), 1 << 16) if ready else b""
         if not part:
             return

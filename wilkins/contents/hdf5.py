@@ -232,7 +232,7 @@ def _is_small(dataset: Any, name: str) -> bool:
 
 
 def _attribute(dataset: Any, name: str) -> str:
-    """An attribute that is a text; empty if it is none."""
+    """The begin of an attribute that is a text; empty if it is none."""
     import numpy as np
 
     try:
@@ -243,7 +243,8 @@ def _attribute(dataset: Any, name: str) -> str:
         return ""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.ravel()[0]
-    return value if isinstance(value, str) else text(bytes(value)) if isinstance(value, bytes) else ""
+    # Of a text of any length, only the place where it lies was found to be small.
+    return value[:_MOST_ATTRIBUTE] if isinstance(value, str) else text(value) if isinstance(value, bytes) else ""
 
 
 def _number(dataset: Any, name: str) -> float | None:

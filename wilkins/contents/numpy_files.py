@@ -123,7 +123,7 @@ def _header(file: IO[bytes]) -> _Header:
         dtype = np.lib.format.descr_to_dtype(header["descr"])
     except Exception as error:  # ast and NumPy raise errors of many kinds for texts that are no header
         raise ValueError("its header is damaged") from error
-    if not all(isinstance(one, int) and one >= 0 for one in shape):
+    if not all(type(one) is int and one >= 0 for one in shape):
         raise ValueError("its header is damaged: its shape is none")
     return shape, is_fortran, dtype
 

@@ -88,12 +88,12 @@ def look_zarr(path: Path) -> Contents:
                 attributes = len(known)
             if made is None:
                 continue
+            if made.dtype is not None and len(fields) < _MOST_FIELDS:
+                fields.append(_field(folder, name, made, known))
             if len(datasets) >= MOST_DATASETS:
                 more += 1
             else:
                 datasets.append(_dataset(name, made, known))
-            if made.dtype is not None and len(fields) < _MOST_FIELDS:
-                fields.append(_field(folder, name, made, known))
         except Exception as error:  # metadata may hold anything
             datasets.append(Dataset(name, None, f"cannot be read: {first_line(error)}"))
     return Contents(

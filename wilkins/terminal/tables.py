@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 
 _UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -21,7 +22,8 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Collect
 
 
 def size(count: float) -> str:
-    """A number of bytes for people: ``1.5 GB``."""
+    """A number of bytes for people: ``1.5 GB``. A damaged file may have any, also one that no float is as large as."""
+    count = min(count, sys.float_info.max)
     for unit in ("B", "kB", "MB", "GB"):
         if count < 999.5:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 99.95 else f"{count:.3g} {unit}"
