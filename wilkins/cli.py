@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from wilkins import arguments as takes
 from wilkins.arguments import GRAPHS, LINEAGES, TIMELINES, Command
-from wilkins.errors import UsageError, WilkinsError, count_of
+from wilkins.errors import Problem, UsageError, WilkinsError, WorkflowError, count_of
 from wilkins.terminal import streams
 from wilkins.terminal.reporting import report, show_tracebacks
 from wilkins.transport.plan_table import RANK_VARIABLES
@@ -86,6 +86,11 @@ def _obey(parsed: argparse.Namespace) -> int:
     except UsageError as error:
         if parsed.site is not None and (origin := parsed.site.origin(str(error), parsed.words)):
             raise UsageError(f"{error}{origin}") from error
+        raise
+    except WorkflowError as error:
+        if parsed.site is not None and (origin := parsed.site.origin(str(error.problems[0].position), parsed.words)):
+            first, *others = error.problems
+            raise WorkflowError([Problem(first.position, f"{first.message}{origin}"), *others]) from error
         raise
 
 

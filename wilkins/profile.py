@@ -18,7 +18,7 @@ import yaml
 
 from wilkins import arguments
 from wilkins.errors import UsageError, WorkflowError, refused, suggest
-from wilkins.schema.positions import compose
+from wilkins.schema.positions import compose, decoded
 from wilkins.schema.reading import Reader, describe
 from wilkins.values import dataclass, field
 
@@ -60,7 +60,10 @@ class Profile:
 
         if self.hostfile is not None:
             return hosts.from_file(self.hostfile)
-        return hosts.from_words(self.host_words) if self.host_words else ()
+        try:
+            return hosts.from_words(self.host_words) if self.host_words else ()
+        except UsageError as error:
+            raise UsageError(f"{error} (the profile {self.file} gives --hosts)") from error
 
     def words_for(self, parser: argparse.ArgumentParser) -> list[str]:
         """What it gives of the options that a command has."""
@@ -120,14 +123,15 @@ def read(file: Path, environment: Mapping[str, str] = os.environ) -> Profile:
     Raises:
         ResourceError: it cannot be read.
         UsageError: it is no ordinary file.
-        WorkflowError: it is no YAML, or gives what no option takes; holds every problem.
+        WorkflowError: it is no UTF-8 or YAML, or gives what no option takes; holds every problem.
     """
     if file.exists() and not (file.is_file() or file.is_dir()):
         raise UsageError(f"{file}: a profile must be an ordinary file")
     try:
-        text = file.read_text(encoding="utf-8-sig", errors="surrogateescape")
+        data = file.read_bytes()
     except OSError as error:
         raise refused(file, "read the profile", error) from error
+    text = decoded(data, str(file))
     reader = Reader(str(file), environment)
     known = {name: action for name, action in _options() if name not in _OF_ONE_RUN}
     given: dict[str, list[str]] = {}

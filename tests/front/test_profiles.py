@@ -50,7 +50,7 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 def write(name: str, text: str, folder: str = "user/wilkins") -> str:
     path = Path(folder) / name
-    path.write_text(text)
+    path.write_text(text, errors="surrogateescape")
     return str(path.absolute())
 
 
@@ -180,6 +180,7 @@ def test_a_job_runs_with_the_same_profile() -> None:
         ("- queue\n", "1:1", "a profile must be a mapping of options to values, not a list"),
         ("queue: a\nqueue: b\n", "2:1", "the profile: the key 'queue' is given twice"),
         ("queue: 'a\n", "2:1", "not valid YAML"),
+        ("queue: a\naccount: gr\udcf6n\n", "2:12", "not UTF-8 text; save the file as UTF-8"),
     ],
 )
 def test_mistakes_in_a_profile_have_their_place(say: Say, text: str, position: str, why: str) -> None:
@@ -197,6 +198,15 @@ def test_a_value_that_an_option_refuses_later(say: Say) -> None:
     assert said.rstrip().endswith(f"not 'soon' (the profile {path} gives --timeout)")
     assert said.count("\n") == 1
     assert "profile" not in say("run", "--profile=cluster", "--timeout=later")[2]
+
+
+@pytest.mark.parametrize(("option", "value"), [("hosts", "a b"), ("set", "nothing.n=3")])
+def test_what_is_wrong_with_a_value_names_the_profile(say: Say, option: str, value: str) -> None:
+    path = write("cluster.yaml", f"{option}: {value}\n")
+    code, _, said = say("plan", "--profile=cluster")
+    assert code == 2
+    assert said.rstrip().endswith(f" (the profile {path} gives --{option})")
+    assert "profile" not in say("plan", "--profile=cluster", f"--{option}=x y")[2]
 
 
 def test_a_profile_that_is_not_there(say: Say) -> None:

@@ -57,10 +57,9 @@ def read_text(path: Path) -> str:
     Raises:
         WorkflowError: missing, unreadable, a directory, too large, or not UTF-8.
     """
-    where = Position(str(path))
 
-    def fail(message: str, position: Position = where) -> WorkflowError:
-        return WorkflowError([Problem(position, message)])
+    def fail(message: str) -> WorkflowError:
+        return WorkflowError([Problem(Position(str(path)), message)])
 
     try:
         if path.suffix in _PROGRAMS:
@@ -79,16 +78,24 @@ def read_text(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise fail(f"cannot read the workflow file: {error.strerror}; check its permissions") from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = data[: error.start]
-        column = len(before) - (before.rfind(b"\n") + 1) + 1
-        position = Position(str(path), before.count(b"\n") + 1, column)
-        raise fail("not UTF-8 text; save the file as UTF-8", position) from error
+    text = decoded(data, str(path))
     if not text.strip():
         raise fail("the file is empty; it needs a list 'tasks:' (see 'wilkins init')")
     return text
+
+
+def decoded(data: bytes, name: str) -> str:
+    """The text of a file.
+
+    Raises:
+        WorkflowError: not UTF-8.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        position = Position(name, before.count(b"\n") + 1, len(before) - (before.rfind(b"\n") + 1) + 1)
+        raise WorkflowError([Problem(position, "not UTF-8 text; save the file as UTF-8")]) from error
 
 
 def compose(text: str, name: str, first_line: int = 1) -> yaml.Node:
