@@ -160,6 +160,9 @@ class TestKeys:
     def test_a_killed_program_leaves_part_of_a_line(self, tmp_path: Path) -> None:
         (tmp_path / "record").write_text("1\tread\t3\t0\t/r/./a.h5\t\n1\tclo")
         assert read_events(tmp_path / "record") == [Event(1, "read", 3, 0, "/r/a.h5")]
+        name = "/r/a\x85\u2028\x1e.h5"
+        (tmp_path / "record").write_text(f"1\tread\t3\t0\t{name}\t\n", encoding="utf-8")
+        assert read_events(tmp_path / "record") == [Event(1, "read", 3, 0, name)]
 
 
 def _events(lines: list[str]) -> list[Event]:
@@ -250,6 +253,16 @@ class TestRecorded:
         assert len(list(tmp_path.glob("heat-*.h5"))) == 5, "files are there as without Wilkins"
         assert steps(tmp_path) == {"producer": (5, 0), "consumer": (0, 5)}
         assert log(tmp_path, "consumer").strip() == alone.strip()
+
+    def test_names_that_are_no_utf8(self, tmp_path: Path) -> None:
+        write_program(tmp_path / "sim.py", "import h5py\nwith h5py.File(b'a\\xf6b.h5', 'w') as file: file['x'] = 1\n")
+        record(tmp_path, "--", "sim.py")
+        entry = load(tmp_path / "wf.yaml").workflow.tasks[0]
+        assert [port.filename for port in entry.outports] == ["a?b.h5"]
+        words = [*map(os.fsencode, WILKINS), b"record", b"--", b"sim.py", b"\xf6"]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 2
+        assert "'\\udcf6' is not UTF-8, which workflow files are" in done.stderr
 
     def test_files_that_are_closed_twice_and_a_reader_that_lists(self, tmp_path: Path) -> None:
         text = (

@@ -12,7 +12,7 @@ from wilkins.record.kinds import KNOWN, is_data
 from wilkins.record.ports import Port, ports_of
 from wilkins.record.run import Command, record
 from wilkins.record.show import as_text
-from wilkins.record.task import begun, extended, indent_of, joined, own_name, task_text
+from wilkins.record.task import begun, extended, indent_of, is_utf8, joined, own_name, task_text
 from wilkins.schema.file_names import names_of
 from wilkins.schema.patterns import intersect
 from wilkins.spec.editors import put_schema
@@ -35,6 +35,7 @@ def run(command: Command, output: Path | None, name: str | None, files: Sequence
         WilkinsError: the program cannot be recorded, or its task not be written.
     """
     cwd = Path.cwd()
+    _check_words(command)
     text = _before(output)
     patterns = [] if output is None or text is None else _outports(output)
     recorded = record(command)
@@ -65,6 +66,13 @@ def run(command: Command, output: Path | None, name: str | None, files: Sequence
     if text is None:
         streams.log(_next(ports))
     return 0
+
+
+def _check_words(command: Command) -> None:
+    """Refuse words that the task could not hold, before the program runs for hours."""
+    for word in command.words:
+        if not is_utf8(word):
+            raise UsageError(f"{word!r} is not UTF-8, which workflow files are; give the file another name")
 
 
 def _no_data(accesses: Accesses, cwd: Path) -> str:

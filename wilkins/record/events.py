@@ -39,7 +39,7 @@ class Event:
 def read_events(file: Path) -> list[Event]:
     """All lines of a record, in the order in which they were written."""
     events = []
-    for line in os.fsdecode(file.read_bytes()).splitlines():
+    for line in os.fsdecode(file.read_bytes()).split("\n"):  # names may hold what else ends a line for Python
         words = line.split("\t")
         if len(words) == 6:  # a killed process may leave a part of a line
             pid, event, fd, size, name, path = words

@@ -18,6 +18,7 @@ from wilkins.schema.patterns import intersect
 from wilkins.spec.editors import MODELINE
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
 _WIDTH = 100
 _HEAD = "# Written by `wilkins record`. Look it over, then: wilkins check {file} && wilkins run {file}\ntasks:\n"
 
@@ -48,7 +49,18 @@ def task_text(command: Command, name: str | None, ports: Sequence[Port], home: P
             lines.append(f"  {direction}ports:")
         for port in chosen:
             lines += _port(port, cwd)
-    return "".join(f"{indent}{line}\n" for line in lines)
+    return _in_utf8("".join(f"{indent}{line}\n" for line in lines))
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a workflow file can hold a name as it is."""
+    return not _NO_UTF8.search(os.fsencode(name).decode("utf-8", "surrogateescape"))
+
+
+def _in_utf8(text: str) -> str:
+    """A text with names, as a workflow file takes it. For bytes of a name that are no UTF-8 stands a `?`, which matches
+    each of them."""
+    return _NO_UTF8.sub("?", os.fsencode(text).decode("utf-8", "surrogateescape"))
 
 
 def _port(port: Port, cwd: Path) -> list[str]:
