@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wilkins import atomic
+from wilkins.names import text_of
 from wilkins.tasks.analysis.results import Rows, write_whole
 from wilkins.tasks.compression.bounds import Rule
 from wilkins.tasks.compression.compressor import Compressor
@@ -66,7 +67,7 @@ class CompressedArchive:
         if why:
             write_whole(path, whole)
             self._sums["whole"] += 1
-            print(f"{step.filename}: archived as it is: {why}", flush=True)
+            print(f"{text_of(step.filename)}: archived as it is: {why}", flush=True)
         self._sums["steps"] += 1
         self._sums["bytes"] += len(whole)
         self._sums["stored"] += path.stat().st_size

@@ -77,7 +77,9 @@ class Rows:
                     "anew: run the workflow without '--resume'"
                 )
             os.truncate(path, keep)
-        self._file = path.open("w" if keep is None else "a", encoding="utf-8", newline="")
+        mode = "w" if keep is None else "a"
+        # Names of files need not be UTF-8.
+        self._file = path.open(mode, encoding="utf-8", errors="backslashreplace", newline="")
         self._writer = csv.writer(self._file, lineterminator="\n")
         if keep is None:
             self._writer.writerow(head)

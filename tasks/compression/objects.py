@@ -115,13 +115,26 @@ def chunk_of(dataset: h5py.h5d.DatasetID) -> tuple[int, ...]:
     if properties.get_layout() == h5py.h5d.CHUNKED:
         own = tuple(properties.get_chunk())
         if math.prod(own) * size in _CHUNKS:
-            return own
+            return _widened(dataset, own)
     shape, chunk = dataset.shape, []
     room = max(1, _CHUNK // size)
     for length in reversed(shape):
         chunk.append(max(1, min(length, room)))
         room = max(1, room // chunk[-1])
-    return tuple(reversed(chunk))
+    return _widened(dataset, tuple(reversed(chunk)))
+
+
+def _widened(dataset: h5py.h5d.DatasetID, chunk: tuple[int, ...]) -> tuple[int, ...]:
+    """A chunk that SZ3's filter compresses: of one row, as (1, 1000), it takes the first length for the only one."""
+    long = [axis for axis, side in enumerate(chunk) if side > 1]
+    if chunk[0] > 1 or len(long) != 1 or number_of(dataset.get_type()) is None:
+        return chunk
+    most = dataset.get_space().get_simple_extent_dims(True)
+    wide = [axis for axis, one in enumerate(most) if axis not in long and (one > 1 or one == h5py.h5s.UNLIMITED)]
+    sides = list(chunk)
+    if wide:
+        sides[wide[0]], sides[long[0]] = 2, min(sides[long[0]], max(1, _CHUNK // dataset.get_type().get_size()))
+    return tuple(sides)
 
 
 def is_hollow(dataset: h5py.h5d.DatasetID) -> bool:

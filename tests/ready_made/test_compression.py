@@ -254,6 +254,30 @@ def test_all_names_of_a_dataset_count(
     assert {name: one.bound for name, one in found.items()} == bounds
 
 
+@pytest.mark.parametrize(
+    ("shape", "most", "chunks"),
+    [
+        ((3, 600_000), None, None),
+        ((5, 20_000), (None, 20_000), (1, 20_000)),
+        ((1, 20_000), (None, 20_000), (1, 20_000)),
+        ((4, 20_000, 1), None, (1, 20_000, 1)),
+        ((1, 4, 20_000), None, (1, 1, 20_000)),
+        ((20_000, 1), None, (20_000, 1)),
+    ],
+)
+def test_rows_are_compressed(
+    tmp_path: Path, shape: tuple[int, ...], most: Any, chunks: tuple[int, ...] | None, compressor: Compressor
+) -> None:
+    field = np.sin(np.linspace(0, 99, math.prod(shape))).reshape(shape)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=field, chunks=chunks, maxshape=most)
+    found = copied(tmp_path / "a.h5", tmp_path / "b.h5", [Rule("x", absolute=1e-3)], compressor)["/x"]
+    assert found.kept == 0
+    assert found.stored < found.bytes / 10
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert abs(file["x"][...] - field).max() <= 1e-3
+
+
 @pytest.mark.parametrize("chunks", [None, (1000,)])
 def test_what_was_hardly_written_is_not_read_for_hours(
     tmp_path: Path, chunks: tuple[int, ...] | None, compressor: Compressor
@@ -383,6 +407,21 @@ def test_a_users_own_modules_are_not_in_the_compressor(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     with Compressor() as compressor:
         assert compressor.encoded(np.zeros(1000), 1e-3).lossy
+
+
+def test_names_of_steps_need_not_be_utf8(tmp_path: Path) -> None:
+    program = """
+import h5py, numpy as np
+with h5py.File(b"out-\\xff.h5", "w") as file:
+    file["u"] = np.zeros(4000)
+with h5py.File(b"out-\\xfe.h5", "w", userblock_size=512) as file:
+    file["u"] = np.zeros(4000)
+"""
+    done = archive(tmp_path, [{"dset": "*"}], program=program)
+    assert done.code == 0, done.out + done.err
+    assert {os.fsencode(path.name) for path in (tmp_path / "all").glob("*.h5")} == {b"out-\xff.h5", b"out-\xfe.h5"}
+    assert "archived as it is: the file has a user block" in done.out
+    assert "out-\\udcff.h5,/u" in (tmp_path / "all/name-compression.csv").read_text()
 
 
 def test_empty_files_are_archived(tmp_path: Path) -> None:
