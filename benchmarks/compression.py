@@ -67,7 +67,7 @@ def main() -> None:
                         begin = time.perf_counter()
                         (found,) = compressed_copy(file, target, [rule], compressor)
                         times.append(time.perf_counter() - begin)
-                psnr = f"{found.apart.psnr(found.low, found.high):.1f}" if found.bound else "-"
+                psnr = f"{found.apart.psnr(found.low, found.high, found.bound):.1f}" if found.bound else "-"
                 print(
                     f"{name:<13} {rule.absolute or 0:>8.0e} {found.bytes / found.stored:>14.2f} "
                     f"{found.apart.largest:>14.3e} {psnr:>7} {found.bytes / statistics.median(times) / 1e6:>7.1f}  "

@@ -74,7 +74,7 @@ class CompressedArchive:
         self._sums["seconds"] += time.perf_counter() - began
         for one in found:
             mean = one.apart.total / one.apart.elements if one.apart.elements else 0.0
-            psnr = one.apart.psnr(one.low, one.high) if one.bound else float("inf")
+            psnr = one.apart.psnr(one.low, one.high, one.bound) if one.bound else float("inf")
             kept = one.kept if one.bound else one.blocks
             row = [number, step.filename, one.dset, one.bytes, one.stored, one.bound, one.apart.largest, mean, psnr]
             self._rows.add([*row, one.blocks, kept])

@@ -58,6 +58,7 @@ class Difference(NamedTuple):
     total: float = 0.0
     """The sum of the absolute differences."""
     squares: float = 0.0
+    """The sum of their squares, in units of the bound's: their own might be no numbers of 8 bytes."""
     elements: int = 0
 
     def __or__(self, other: Difference) -> Difference:
@@ -69,11 +70,14 @@ class Difference(NamedTuple):
             self.elements + other.elements,
         )
 
-    def psnr(self, low: float, high: float) -> float:
+    def psnr(self, low: float, high: float, bound: float) -> float:
         """The peak signal-to-noise ratio in dB: of the range to the root of the mean square; infinite without noise."""
         if not self.squares or not self.elements:
             return math.inf
-        return 20 * math.log10(high - low) - 10 * math.log10(self.squares / self.elements) if high > low else -math.inf
+        if high <= low:
+            return -math.inf
+        wide = math.log10(high - low) if math.isfinite(high - low) else math.log10(high / 2 - low / 2) + math.log10(2)
+        return 20 * (wide - math.log10(bound)) - 10 * math.log10(self.squares / self.elements)
 
 
 def inside(bound: float) -> float:
@@ -102,7 +106,7 @@ def difference(before: NDArray[Any], after: NDArray[Any], bound: float) -> Diffe
     largest = float(apart.max())
     if not largest < bound:
         return None
-    return Difference(largest, float(apart.sum()), float(np.square(apart, out=apart).sum()), before.size)
+    return Difference(largest, float(apart.sum()), float(np.square(apart / bound).sum()), before.size)
 
 
 def same_bits(before: NDArray[Any], after: NDArray[Any]) -> bool:

@@ -116,6 +116,14 @@ def test_a_difference_over_the_bound_is_found(seed: int, factor: float, double: 
     assert (difference(before, after, bound) is None) == (over and seed % 20 != 3)
 
 
+@pytest.mark.parametrize("unit", [1e200, 1.0, 1e-200])
+def test_the_ratio_of_signal_to_noise_has_no_unit(unit: float) -> None:
+    before = np.sin(np.linspace(0, 9, 1000))
+    apart = difference(before * unit, (before + 1e-3) * unit, 1e-2 * unit)
+    assert apart is not None
+    assert apart.psnr(-unit, unit, 1e-2 * unit) == pytest.approx(20 * math.log10(2 / 1e-3))
+
+
 def write_everything(path: Path, order: bool, libver: str) -> None:
     """A file with all that HDF5 files hold."""
     rng = np.random.default_rng(1)
