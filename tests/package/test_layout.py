@@ -37,7 +37,7 @@ ROOMS = {
     "tasks/continual/options": "schema tasks tasks/continual/sections values",
     "tasks/inference/options": "schema tasks tasks/continual/options tasks/continual/sections values",
     "tasks/compression": "tasks",
-    "tasks/analysis": "atomic tasks tasks/analysis/options tasks/compression transport",
+    "tasks/analysis": "atomic names tasks tasks/analysis/options tasks/compression transport",
     "tasks/checkpoint/errors": "errors tasks",
     "tasks/checkpoint/state": "errors tasks/checkpoint/errors",
     "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks",
