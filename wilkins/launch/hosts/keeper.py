@@ -156,7 +156,7 @@ class Keeper:
         sweep()
         make_folders(plan)
         with Guard() as guard:
-            self._relays.meet(addresses)  # the guard must not hold the ends of pipes
+            self._relays.meet(addresses)
             reach.check(self._relays.others(addresses) | self._spanning.others(addresses))
             can_resume = self._plan.can_resume
             board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
