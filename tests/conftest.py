@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from functools import cache
@@ -40,6 +41,9 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 """Threads that no test uses take a tenth of the time in which a Python program imports h5py."""
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A shell that starts pytest in the background lets it ignore this, and all that it starts."""
 
 settings.register_profile("tests", deadline=None)  # other programs may use the processors
 settings.load_profile("tests")
