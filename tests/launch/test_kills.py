@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -94,6 +95,22 @@ def test_programs_end_with_their_launcher(case: Case, saved_by: str) -> None:
         wait_for(lambda: not processes_in(case.folder), 10, "the end of all processes")
         run_tree([*WILKINS, "clean"], 30, case.folder)
         wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
+
+
+def test_what_cleans_up_imports_nothing_of_the_users(case: Case) -> None:
+    """As from the folder in which the launcher was started."""
+    case.program("sleep.sh", "#!/bin/sh\nsleep 1000\n")
+    started = case.folder / "started"
+    started.mkdir()
+    (started / "signal.py").write_text("raise SystemExit\n")
+    case.workflow(ENDLESS + "  - {name: sleep, func: ./sleep.sh}\n")
+    command = str(Path(sys.executable).with_name("wilkins"))
+    with started_tree([command, "run", "../workflow.yaml"], started) as tree:
+        _running(case, tree)
+        tree.process.kill()
+        tree.process.wait(5)
+        wait_for(lambda: not processes_in(case.folder), 10, "the end of all processes")
+        case.assert_nothing_left()
 
 
 MPI_PRODUCER = """\

@@ -262,7 +262,7 @@ def _torch_source(key: str, value: Any, placement: Placement) -> Source:
     _check_kind(key, tensor)
     if tensor._is_zerotensor():
         raise Unsupported(f"{key}: a tensor without memory is not kept; give its clone()")
-    if tensor.nbytes and tensor.is_cpu and tensor.untyped_storage().nbytes() < _reach(tensor):
+    if tensor.nbytes and tensor.untyped_storage().nbytes() < _reach(tensor):
         raise Unsupported(f"{key}: a tensor whose storage was taken away is not kept; give it when it is whole")
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()

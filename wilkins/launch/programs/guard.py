@@ -25,7 +25,10 @@ _WATCH = f"""trap '' HUP INT PIPE TERM
 read -r word
 [ "$word" = {_DONE} ] || exec "$@"
 """
-_END = "import sys; from wilkins.launch.programs.guard import end_run; end_run(sys.argv[1])"
+_END = (
+    "import sys; token, *sys.path[:] = sys.argv[1:]; from wilkins.launch.programs.guard import end_run; end_run(token)"
+)
+"""Imports what this process would, and nothing from the folder in which that was started."""
 
 
 class Guard:
@@ -43,7 +46,7 @@ class Guard:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Guard:
-        words = [_SHELL, "-c", _WATCH, "wilkins-guard", sys.executable, "-c", _END, self.token]
+        words = [_SHELL, "-c", _WATCH, "wilkins-guard", sys.executable, "-c", _END, self.token, *sys.path]
         try:
             # It holds none of the launcher's descriptors: whoever listens to the launcher hears its end at once.
             self._process = subprocess.Popen(
