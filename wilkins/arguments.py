@@ -15,9 +15,9 @@ from wilkins.terminal.arguments import count
 from wilkins.terminal.reporting import VARIABLE
 from wilkins.values import dataclass
 
-GRAPHS = ("text", "mermaid", "dot", "svg", "png")
-TIMELINES = ("text", "svg", "png", "perfetto")
-LINEAGES = ("text", "svg", "png")
+GRAPHS = ("text", "mermaid", "dot", "svg", "png", "pdf")
+TIMELINES = ("text", "svg", "png", "pdf", "perfetto")
+LINEAGES = ("text", "svg", "png", "pdf")
 """What task graphs, timelines and the lineage of models can be put out as."""
 
 _DEBUG = f"show the traceback of an error, too; so does {VARIABLE}=1 in the environment"

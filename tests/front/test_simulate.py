@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 from xml.etree import ElementTree
 
@@ -362,13 +361,14 @@ def test_texts_have_the_room_that_they_take(words: str, kind: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.needs("python:resvg_py")
+@pytest.mark.needs("python:typst")
 @pytest.mark.parametrize("command", ["simulate", "graph", "trace"])
 def test_pictures(folder: Path, command: str) -> None:
     write_run(folder)
     what = [] if command == "trace" else ["workflow.yaml"]
-    assert wilkins(folder, command, *what, "-o", "x.png").returncode == 0
-    assert (folder / "x.png").read_bytes().startswith(b"\x89PNG")
+    for suffix, begin in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        assert wilkins(folder, command, *what, "-o", f"x.{suffix}").returncode == 0
+        assert (folder / f"x.{suffix}").read_bytes().startswith(begin)
     piped = wilkins(folder, command, *what, "--format", "svg")
     texts(piped.stdout)
     assert wilkins(folder, command, *what, "--format", "svg", "-o", "y").stderr == ""
@@ -396,13 +396,10 @@ def test_a_large_ensemble_is_drawn_as_a_pile(folder: Path) -> None:
     assert len(texts(picture)) < 12
 
 
-def test_a_png_without_its_extra_or_without_fonts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("file_format", ["png", "pdf"])
+def test_a_picture_without_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_format: str) -> None:
     """The message says what to install, and there is no file."""
-    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    monkeypatch.setitem(sys.modules, "typst", None)
     with pytest.raises(UsageError, match=r"pip install 'wilkins\[draw\]'"):
-        save(draw_timelines([]), "png", tmp_path / "x.png")
-    blind = SimpleNamespace(svg_to_bytes=lambda **_: b"a picture without letters")
-    monkeypatch.setitem(sys.modules, "resvg_py", blind)
-    with pytest.raises(UsageError, match="apt-get install fonts-dejavu-core"):
-        save(draw_timelines([]), "png", tmp_path / "x.png")
+        save(draw_timelines([]), file_format, tmp_path / f"x.{file_format}")
     assert list(tmp_path.iterdir()) == []

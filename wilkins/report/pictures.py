@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SUFFIXES = {
     ".svg": "svg",
     ".png": "png",
+    ".pdf": "pdf",
     ".dot": "dot",
     ".gv": "dot",
     ".mmd": "mermaid",
@@ -59,16 +60,17 @@ def output_graph(document: Document, wiring: Wiring, file_format: str, target: P
     Raises:
         UsageError: it cannot be drawn or written.
     """
-    if file_format in ("svg", "png"):
+    from wilkins.report.show import GRAPH_FORMATS
+
+    if file_format in GRAPH_FORMATS:
+        from wilkins.plan.graph import build
+
+        output_text(GRAPH_FORMATS[file_format](build(document, wiring)), target)
+    else:
         from wilkins.report.draw.graph import of_workflow
         from wilkins.report.draw.svg import save
 
         save(of_workflow(document, wiring), file_format, target)
-    else:
-        from wilkins.plan.graph import build
-        from wilkins.report.show import GRAPH_FORMATS
-
-        output_text(GRAPH_FORMATS[file_format](build(document, wiring)), target)
 
 
 def output_timelines(panels: Sequence[tuple[str, Timeline]], file_format: str, target: Path | None) -> None:
@@ -77,20 +79,20 @@ def output_timelines(panels: Sequence[tuple[str, Timeline]], file_format: str, t
     Raises:
         UsageError: they cannot be drawn or written.
     """
-    if file_format in ("svg", "png"):
-        from wilkins.report.draw.gantt import draw_timelines
-        from wilkins.report.draw.svg import save
+    if file_format == "text":
+        from wilkins.report.timetable import report
 
-        save(draw_timelines(panels), file_format, target)
+        plain = target is None and not (sys.stdout.encoding or "ascii").lower().startswith("utf")
+        output_text(report(panels, shutil.get_terminal_size((_WIDTH, 24)).columns, plain), target)
     elif file_format == "perfetto":
         from wilkins.report.perfetto import perfetto
 
         output_text(perfetto(panels), target)
     else:
-        from wilkins.report.timetable import report
+        from wilkins.report.draw.gantt import draw_timelines
+        from wilkins.report.draw.svg import save
 
-        plain = target is None and not (sys.stdout.encoding or "ascii").lower().startswith("utf")
-        output_text(report(panels, shutil.get_terminal_size((_WIDTH, 24)).columns, plain), target)
+        save(draw_timelines(panels), file_format, target)
 
 
 def output_lineage(models: Sequence[Descendant], file_format: str, target: Path | None) -> None:

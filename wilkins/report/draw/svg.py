@@ -103,10 +103,13 @@ def width_of(words: str, size: float, kind: str = "") -> float:
 def save(image: str, file_format: str, target: Path | None) -> None:
     """Write a picture to a file, or to standard output where that leads somewhere else than to a terminal.
 
+    Args:
+        file_format: svg, png or pdf.
+
     Raises:
-        UsageError: it cannot be written there, or this machine cannot make a PNG.
+        UsageError: it cannot be written there, or what makes PNG and PDF of it is not installed.
     """
-    data = _png(image) if file_format == "png" else image.encode()
+    data = image.encode() if file_format == "svg" else _converted(image, "pdf" if file_format == "pdf" else "png")
     if target is None:
         if sys.stdout.isatty():
             raise UsageError(f"cannot show a picture on a terminal; name a file: -o picture.{file_format}")
@@ -118,20 +121,14 @@ def save(image: str, file_format: str, target: Path | None) -> None:
         raise UsageError(f"{target}: cannot write it: {error.strerror}; name another file with -o") from error
 
 
-def _png(image: str) -> bytes:
+def _converted(image: str, file_format: Literal["png", "pdf"]) -> bytes:
     try:
-        from resvg_py import svg_to_bytes
+        import typst
     except ImportError:
         raise UsageError(
-            "cannot draw a PNG: resvg-py is not installed; run: pip install 'wilkins[draw]' (or use --format svg)"
+            f"cannot draw a {file_format.upper()}: typst is not installed; run: pip install 'wilkins[draw]' (or use "
+            "--format svg)"
         ) from None
-
-    def png(image: str) -> bytes:
-        return bytes(svg_to_bytes(svg_string=image, dpi=_RESOLUTION))
-
-    if png(picture(20, 20, "", [text(5, 5, "x", 9)])) == png(picture(20, 20, "", [])):
-        raise UsageError(
-            "cannot draw a PNG: this machine has none of the fonts DejaVu Sans, Verdana, Noto Sans, Liberation Sans "
-            "and Arial; install one, as by: apt-get install fonts-dejavu-core (or use --format svg)"
-        )
-    return png(image)
+    page = b'#set page(width: auto, height: auto, margin: 0pt)\n#image(bytes(sys.inputs.picture), format: "svg")'
+    done = typst.compile(page, format=file_format, ppi=_RESOLUTION, sys_inputs={"picture": image})
+    return bytes(done)
