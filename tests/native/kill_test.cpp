@@ -40,6 +40,7 @@ int main() {
                 }
             }
         }
+        for (int wait = 0; round % 2 && board.port(0).steps <= steps && wait < 60'000; ++wait) usleep(1000);
         usleep(static_cast<useconds_t>(rand() % 3000));
         kill(child, SIGKILL);
         CHECK(waitpid(child, nullptr, 0) == child);
@@ -51,6 +52,6 @@ int main() {
         for (int s = 0; s < board.head().slots; ++s)
             CHECK(board.slot(s).holds == 0 && board.slot(s).state != SlotState::writing);
     }
-    CHECK(steps > 200);
+    CHECK(steps >= 100);  // one for each that did not die at once
     puts("kill: ok");
 }

@@ -20,6 +20,8 @@ import pytest
 WILKINS = (sys.executable, "-m", "wilkins")
 MPIEXEC = os.environ.get("WILKINS_TEST_MPIEXEC", str(Path(sys.executable).parent / "mpiexec"))
 """The mpiexec of this Python's own MPI, if it has one."""
+SLOWER = float(os.environ.get("WILKINS_TEST_SLOWER", "1"))
+"""How many times slower than others the machine is: so many times longer programs may take."""
 
 OWN_MOUNTS = ["unshare", *(["--map-root-user"] if os.geteuid() != 0 else []), "--mount"]
 """Starts a command that may mount what nobody else sees; root needs no rights of its own making for that."""
@@ -98,7 +100,7 @@ def run_tree(
 ) -> Finished:
     """Run a program and all it starts in a folder, with a hard time limit."""
     with started_tree(argv, folder, env) as tree:
-        return tree.wait(timeout)
+        return tree.wait(timeout * SLOWER)
 
 
 @contextlib.contextmanager

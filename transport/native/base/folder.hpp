@@ -14,6 +14,15 @@ struct Folder {
     bool operator==(const Folder& other) const { return inode == other.inode && device == other.device; }
 };
 
+// The folders that decide whether a port holds for a name: the one above the components that its pattern has, and those
+// above that one for a pattern that holds below, too. Ends with one that is not there.
+struct Bases {
+    static constexpr int kMost = 64;
+    Folder folders[kMost];
+
+    const Folder& nearest() const { return folders[0]; }
+};
+
 // The folder of this name, and the one that is open. They leave errno alone.
 Folder identify(const char* folder);
 Folder identify(int fd);

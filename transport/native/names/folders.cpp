@@ -33,15 +33,11 @@ int directories_of(const char* pattern, const char* name) {
     return 0;
 }
 
-// True if the reader or a producer of the in-port starts in the folder above the pattern's own ones.
-bool is_start(const Process& p, const PortRecord& inport, const char* name, int directories) {
-    const char* const own = last_components(name, directories);
-    char above[kNameMax] = ".";
-    if (own > name) {
-        memcpy(above, name, static_cast<size_t>(own - name));
-        above[own - name] = 0;
-    }
-    return starts_in(p, inport, identify(above));
+// True if the in-port holds in the folder above these directories of its pattern.
+bool holds_above(const Process& p, const PortRecord& inport, const char* name, int directories) {
+    const Bases bases = bases_of(name, directories);
+    Board::Lock lock(p.board);
+    return holds_in(p, p.board.index(inport), bases) == Held::yes;
 }
 
 // The in-port that has files in the folder of this name; -1: there is none, or the task itself may make it.
@@ -51,7 +47,7 @@ int inport_of(const Process& p, const char* name) {
         const int directories = directories_of(own_name(port), name);
         if (directories == 0) continue;
         if (port.direction == Direction::out) return -1;
-        if (found < 0 && is_start(p, port, name, directories)) found = p.board.index(port);
+        if (found < 0 && holds_above(p, port, name, directories)) found = p.board.index(port);
     }
     return found;
 }
@@ -74,12 +70,12 @@ bool await(Process& p, int inport, const char* name, Board::Lock& lock) {
     strcpy(folder, name);
     strcat(folder, "/");
     Wait wait(p, WaitFor::data, inport, folder, WaitKind::gives_up);
-    for (Pause pause;; pause.grow()) {
+    for (;;) {
         const bool over = !may_be_made(p.board, inport);
         lock.release();
         const bool there = !identify(name).none();
         lock.acquire();
-        if (there || over || wait.has_found_nothing(lock) || wait.nap(lock, pause.length) != 0) return there;
+        if (there || over || wait.has_found_nothing(lock) || wait.nap(lock, kUnheard) != 0) return there;
     }
 }
 

@@ -84,25 +84,63 @@ uint64_t known_place(int inport, const char* folder) {
     return hash_text(folder, seed) | 1;
 }
 
-constexpr int kDeepest = 64;  // folders of a name that are looked at
+}  // namespace
 
-// Whether the port holds in the folder. For an in-port, it is not yet known while a producer of it may still begin its
-// first file there.
-Held holds_in(const Process& p, int index, const Folder& folder) {
+namespace {
+
+// What is known of the folder alone.
+Held holds_in(const Process& p, const PortRecord& port, const Folder& folder) {
     const Board& board = p.board;
-    const PortRecord& inport = board.port(index);
-    if (same(folder, board.task(inport.task).folder) || past::knows(board, inport.folders, key_of(folder).text))
-        return Held::yes;
-    if (inport.direction == Direction::out) return Held::no;
+    if (same(folder, p.start) || past::knows(board, port.folders, key_of(folder).text)) return Held::yes;
+    if (port.direction == Direction::out) return Held::no;
     bool all_begun = true;
-    for (const PortRecord& out : outports_of(board, inport)) {
+    for (const PortRecord& out : outports_of(board, port)) {
         const TaskRecord& task = board.task(out.task);
         if (same(folder, task.folder)) return Held::yes;
         all_begun =
-            all_begun && (queue::has_begun(board, out) || task.state == TaskState::ended || out.task == inport.task);
+            all_begun && (queue::has_begun(board, out) || task.state == TaskState::ended || out.task == port.task);
     }
     return all_begun ? Held::no : Held::not_yet;
 }
+
+}  // namespace
+
+// Of folders below each other, what it is for the first one for which it is known.
+Held holds_in(const Process& p, int index, const Bases& bases) {
+    const PortRecord& port = p.board.port(index);
+    Held held = holds_in(p, port, bases.nearest());
+    for (int k = 1; held != Held::yes && k < Bases::kMost && !bases.folders[k].none(); ++k)
+        held = holds_in(p, port, bases.folders[k]);
+    return held;
+}
+
+namespace {
+
+// The folder, and with `deep` those above it.
+Bases identify_all(const FolderName& folder, bool deep) {
+    Bases bases;
+    bases.folders[0] = identify(folder);
+    FolderName at;
+    strcpy(at, folder);
+    for (int k = 1; deep && k < Bases::kMost && !bases.folders[k - 1].none() && strcmp(at, "/") != 0; ++k) {
+        FolderName above;
+        folder_above(at, 1, above);
+        strcpy(at, above);
+        bases.folders[k] = identify(at);
+    }
+    return bases;
+}
+
+}  // namespace
+
+Bases bases_of(const char* name, int components) {
+    const bool deep = components == kAllComponents;
+    FolderName folder;
+    folder_above(name, deep ? 1 : components, folder);
+    return identify_all(folder, deep);
+}
+
+namespace {
 
 // The program knows the name, as its producer says it.
 bool is_known(const Process& p, int index, const char* name) {
@@ -115,43 +153,12 @@ bool is_known(const Process& p, int index, const char* name) {
     return false;
 }
 
-// The same for a pattern that holds in folders below, too: what it is for the first folder above for which it is known.
-Held holds_below(const Process& p, int index, const Folder (&folders)[kDeepest]) {
-    Held held = Held::no;
-    for (const Folder& folder : folders) {
-        if (folder.inode == 0) break;
-        const Held here = holds_in(p, index, folder);
-        if (here == Held::yes) return here;
-        held = here;
-    }
-    return held;
-}
-
-// The folder, and with `deep` those above it; ends with one that is not there. `folder` is the last one then.
-void identify_all(FolderName& folder, bool deep, Folder (&folders)[kDeepest]) {
-    folders[0] = identify(folder);
-    for (int k = 1; deep && k < kDeepest && !folders[k - 1].none() && strcmp(folder, "/") != 0; ++k) {
-        FolderName above;
-        folder_above(folder, 1, above);
-        strcpy(folder, above);
-        folders[k] = identify(folder);
-    }
-}
-
-// The folders above the part of the name that a pattern of so many components is for, as they are now.
-void identify_above(const char* name, int components, FolderName& folder, Folder (&folders)[kDeepest]) {
-    const bool deep = components == kAllComponents;
-    folder_above(name, deep ? 1 : components, folder);
-    for (Folder& one : folders) one = {};
-    identify_all(folder, deep, folders);
-}
-
 // A producer has made one of the folders, or is just making one, and may yet begin a file there.
-bool may_begin_there(const Process& p, int index, const Folder (&folders)[kDeepest]) {
+bool may_begin_there(const Process& p, int index, const Bases& bases) {
     const Board& board = p.board;
     const PortRecord& inport = board.port(index);
     bool may = false;
-    for (const Folder& folder : folders)
+    for (const Folder& folder : bases.folders)
         may = may || (!folder.none() && past::knows(board, inport.made_folders, key_of(folder).text));
     for (const PortRecord& out : outports_of(board, inport)) {
         if (out.task == inport.task) continue;
@@ -182,27 +189,26 @@ Held holds_elsewhere(const Process& p, int index, const char* name, int componen
 
 // Whether the in-port comes to hold in folders that a producer has made, before the disk has a file of the name. Call
 // with the lock held.
-bool comes_to_hold(Process& p, int index, const char* name, const char* folder, Folder (&folders)[kDeepest],
-                   Board::Lock& lock) {
+bool comes_to_hold(Process& p, int index, const char* name, const char* folder, Bases& bases, Board::Lock& lock) {
     PortRecord& inport = p.board.port(index);
     Wait wait(p, WaitFor::data, index, folder, WaitKind::gives_up);
-    for (Pause pause; holds_below(p, index, folders) != Held::yes; pause.grow()) {
-        const bool may = may_begin_there(p, index, folders);
+    while (holds_in(p, index, bases) != Held::yes) {
+        const bool may = may_begin_there(p, index, bases);
         lock.release();
         const int saved = errno;
         const Held elsewhere = holds_elsewhere(
             p, index, name, own_pattern(inport).components);  // first: a step may be on the disk before it is here
         const bool there = raw::access(name) == 0;
-        FolderName again;
-        identify_above(name, own_pattern(inport).components, again, folders);
+        bases = bases_of(name, own_pattern(inport).components);
         errno = saved;
         lock.acquire();
         if (elsewhere == Held::yes) {
-            past::add(p.board, inport.folders, key_of(folders[0]).text);  // for want of memory, it may be lost again
+            past::add(p.board, inport.folders,
+                      key_of(bases.nearest()).text);  // for want of memory, it may be lost again
             return true;
         }
-        if (there || (!may && elsewhere == Held::no)) return holds_below(p, index, folders) == Held::yes;
-        if (wait.has_found_nothing(lock) || wait.nap(lock, pause.length) != 0) return false;
+        if (there || (!may && elsewhere == Held::no)) return holds_in(p, index, bases) == Held::yes;
+        if (wait.has_found_nothing(lock) || wait.nap(lock, kUnheard) != 0) return false;
     }
     return true;
 }
@@ -219,32 +225,30 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose)
     const uint64_t place = known_place(index, folder);
     std::atomic<uint64_t>& known = known_places[place >> 8 & 63];
     if (known.load(std::memory_order_relaxed) == place) return true;
-    Folder where[kDeepest] = {};
-    identify_all(folder, deep, where);
-    if (where[0].none()) return true;
+    Bases bases = identify_all(folder, deep);
+    if (bases.nearest().none()) return true;
     bool waited = false;
     // The name of no step: what is waited for is that a producer begins its first.
     if (strlen(folder) + 1 < sizeof(folder)) strcat(folder, "/");
     Board::Lock lock(p.board);
-    Held held = holds_below(p, index, where);
+    Held held = holds_in(p, index, bases);
     if (held != Held::yes && inport.direction == Direction::in && is_known(p, index, name)) return true;
     Wait wait(p, WaitFor::data, index, folder);
     while (held == Held::not_yet && waits && queue::may_read(p.board, index, p.context.rank) &&
            !before_first(p, index)) {
         if (wait.has_found_nothing(lock) || wait.nap(lock) != 0) break;
-        held = holds_below(p, index, where);
+        held = holds_in(p, index, bases);
         waited = true;
     }
     if (waited && held != Held::yes) {  // its producer may have made the folder anew
         lock.release();
-        FolderName again;
-        identify_above(name, wanted.components, again, where);
+        bases = bases_of(name, wanted.components);
         lock.acquire();
-        if (where[0].none()) return true;
-        held = holds_below(p, index, where);
+        if (bases.nearest().none()) return true;
+        held = holds_in(p, index, bases);
     }
     if (held == Held::no && waits && awaits_folders(p, index, purpose) &&
-        comes_to_hold(p, index, name, folder, where, lock))
+        comes_to_hold(p, index, name, folder, bases, lock))
         held = Held::yes;
     if (held == Held::yes) known.store(place, std::memory_order_relaxed);
     return held == Held::yes;
@@ -261,25 +265,16 @@ const PortRecord* published_by(const Board& board, int index, const char* name) 
 Held holds_for_others(const char* name, bool deep) {
     const Process& p = process();
     FolderName folder;
-    Folder folders[kDeepest] = {};
     strcpy(folder, name);
-    identify_all(folder, deep, folders);
+    const Bases bases = identify_all(folder, deep);
     Board::Lock lock(p.board);
     Held held = Held::no;
     for (const PortRecord& port : ports_of(p, Direction::in)) {
         const int i = p.board.index(port);
-        held = std::max(held, holds_below(p, i, folders));
-        if (held != Held::yes && may_begin_there(p, i, folders)) held = Held::not_yet;
+        held = std::max(held, holds_in(p, i, bases));
+        if (held != Held::yes && may_begin_there(p, i, bases)) held = Held::not_yet;
     }
     return held;
-}
-
-bool starts_in(const Process& p, const PortRecord& inport, const Folder& folder) {
-    if (folder.none()) return false;
-    if (folder == p.start) return true;
-    for (const PortRecord& out : outports_of(p.board, inport))
-        if (folder == p.board.task(out.task).folder) return true;
-    return false;
 }
 
 bool awaits_folders(const Process& p, int index, Purpose purpose) {
@@ -295,21 +290,22 @@ void note_moved() { ++moves; }
 void note_begun(const Process& p, int outport, const char* name, const Folder& nearest) {
     const Board& board = p.board;
     PortRecord& out = board.port(outport);
-    Folder folders[kDeepest] = {};
-    bool there[kDeepest] = {}, asked[kDeepest] = {};
+    constexpr int kMost = Bases::kMost;
+    Folder folders[kMost] = {};
+    bool there[kMost] = {}, asked[kMost] = {};
     folders[1] = nearest;
     there[1] = !nearest.none();
     asked[1] = true;
     const auto each = [&](auto visit) {
         const int own = static_cast<int>(out.components);
-        if (out.pattern[0] != '/' && (own < kDeepest || own == kAllComponents))
+        if (out.pattern[0] != '/' && (own < kMost || own == kAllComponents))
             visit(outport, own == kAllComponents ? 1 : own);
         for (const ChannelRecord& channel : channels_of(board, out)) {
             const int index = channel.inport;
             const PortRecord& inport = board.port(index);
             const int compared = static_cast<int>(inport.components);
             const int depth = compared == kAllComponents ? 1 : compared;
-            if (inport.pattern[0] != '/' && depth < kDeepest && pattern_match(inport.pattern, compared, name))
+            if (inport.pattern[0] != '/' && depth < kMost && pattern_match(inport.pattern, compared, name))
                 visit(index, depth);
         }
     };

@@ -24,6 +24,13 @@ bool make_whole(const char* name, char (&out)[kNameMax]);
 uint64_t place_of(const Match& match);
 uint64_t place_of(const char* name);
 
+// The ones of a name, as the disk has them now; of a pattern with so many components.
+Bases bases_of(const char* name, int components);
+
+// Whether the port holds where the name lies. For an in-port, it is not yet known while a producer of it may still
+// begin its first file there. Opens, looks, listings and waits for folders all go by this. Call with the lock held.
+Held holds_in(const Process& p, int port, const Bases& bases);
+
 // A folder, or a file in it, as sets of names keep it: without digits, which they take for numbers.
 struct Key {
     char text[49];
@@ -31,7 +38,7 @@ struct Key {
 
 Key key_of(const Folder& folder, const char* file = "");
 
-// True if the port holds where the name lies. `waits`: until that is known.
+// The same for a name. `waits`: until that is known. Takes the board's lock.
 bool holds(Process& p, int port, const char* name, bool waits, Purpose purpose = Purpose::ask);
 
 // The out-port of which a producer of the in-port has published this name; nullptr if none has. Call with the lock
@@ -41,9 +48,6 @@ const PortRecord* published_by(const Board& board, int inport, const char* name)
 // For readers on another host: what it is for a folder, as this host knows it, and for those above it if the pattern
 // holds there, too (`deep`).
 Held holds_for_others(const char* folder, bool deep);
-
-// True if the in-port's task, or one of its producers, starts in the folder.
-bool starts_in(const Process& p, const PortRecord& inport, const Folder& folder);
 
 // True if an open or look of the name waits until a producer has begun files in its folder. Call with the lock held.
 bool awaits_folders(const Process& p, int inport, Purpose purpose);

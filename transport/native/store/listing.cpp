@@ -37,46 +37,27 @@ constexpr int kSeveral = 20;  // ms between looks at most where steps of several
 
 const char* base_of(const char* name) { return last_components(name, 1); }
 
-// True if a program of the out-port has a file, or has published one. (One that is begun, and waits for room, lies in
-// no folder yet.)
-bool has_file(const Board& board, const PortRecord& outport) {
-    bool begun = false;
-    queue::each_part(board, outport, [&](const PortRecord& out) {
-        for (const SourceRecord& source : sources_of(board, out))
-            begun = begun || queue::published_to(source) > source.first_sequence;
-        for (const SlotRecord& slot : slots_of(board, out)) begun = begun || slot.state != SlotState::free;
-    });
-    return begun;
-}
-
-// Is the folder one in which the in-port's files lie: where a producer has begun one, or, with the pattern's own
-// directories below it, where the reader starts or a producer does?
-bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
-    const Board& board = p.board;
+// What the in-port is for a folder: whether a file of its names that lies there is one of its steps.
+Held holds_in(const Process& p, const PortRecord& inport, const Listed& listed) {
     const char* const pattern = own_name(inport);
-    if (pattern[0] == '/') {
-        const std::string whole = listed.path + "/" + base_of(pattern);
-        return std::count(pattern, pattern + strlen(pattern), '/') == std::count(whole.begin(), whole.end(), '/') &&
-               glob_match(std::string(pattern, static_cast<size_t>(base_of(pattern) - pattern)).c_str(),
-                          (listed.path + "/").c_str());
-    }
-    if (listed.folder.none()) return false;
-    if (starts_in(p, inport, listed.start_of(pattern))) return true;
-    if (has_alias(inport)) return false;
-    for (const PortRecord& out : outports_of(board, inport))
-        for (const SlotRecord& slot : slots_of(board, out))
-            if (slot.folder == listed.folder) return true;
-    return false;
+    if (pattern[0] != '/') return holds_in(p, p.board.index(inport), listed.bases_for(inport));
+    const std::string whole = listed.path + "/";
+    return std::count(pattern, pattern + strlen(pattern), '/') == std::count(whole.begin(), whole.end(), '/') &&
+                   glob_match(std::string(pattern, base_of(pattern)).c_str(), whole.c_str())
+               ? Held::yes
+               : Held::no;
 }
 
-// True if the pattern names folders in this one by wildcards, as `step*/data.h5` does where the reader or a producer
-// starts.
+bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
+    return holds_in(p, inport, listed) == Held::yes;
+}
+
+// True if the pattern names folders in this one by wildcards, as `step*/data.h5` does where the in-port holds.
 bool leads_to(const Process& p, const PortRecord& inport, const Listed& listed) {
     const char* const pattern = own_name(inport);
     const char* const end = strchr(pattern, '/');
-    if (!end || end == pattern || listed.folder.none() || !has_wildcard(std::string(pattern, end).c_str()))
-        return false;
-    return starts_in(p, inport, listed.folder);
+    if (!end || end == pattern || !has_wildcard(std::string(pattern, end).c_str())) return false;
+    return holds_in(p, p.board.index(inport), Bases{{listed.folder}}) == Held::yes;
 }
 
 // A file that the task has written, or is writing, and has not removed: to the program it is there. (What is whole lies
@@ -86,14 +67,6 @@ bool is_own_file(const Process& p, const SlotRecord& slot) {
     if (port.task != p.context.task || slot.state == SlotState::free || slot.removed) return false;
     if (slot.state != SlotState::writing) return port.keys.mode == Mode::memory;
     return !slot.is_copy && (slot.inherited || !p.board.is_over(slot.writer_process));
-}
-
-// True if a producer of the in-port, which has not begun any file yet, can still do so in a folder of which nothing is
-// known.
-bool may_begin(const Board& board, const PortRecord& inport) {
-    for (const PortRecord& out : outports_of(board, inport))
-        if (board.task(out.task).state != TaskState::ended && !has_file(board, out)) return true;
-    return false;
 }
 
 // What a listing has to wait for.
@@ -113,8 +86,9 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
     for (const PortRecord& port : ports_of(p, Direction::in)) {
         const int i = board.index(port);
         if (!queue::may_read(board, i, p.context.rank) || before_first(p, i)) continue;
-        const bool known = lies_in(p, port, listed) || leads_to(p, port, listed);
-        if (!known && !(perhaps && may_begin(board, port))) continue;
+        const Held held = holds_in(p, port, listed);
+        const bool known = held == Held::yes || leads_to(p, port, listed);
+        if (!known && !(perhaps && held == Held::not_yet)) continue;
         if (known && port.keys.listing == Lists::end) {
             if (queue::can_produce(board, i)) return {i, WaitKind::to_end, false};
             continue;
@@ -132,13 +106,6 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
 void tell_short(const Process& p, int index) {
     PortRecord& port = p.board.port(index);
     log_once(port, Once::listed_short, event::listing_not_waited(port.pattern));
-}
-
-// True if a producer of the task's in-ports may yet begin its first file.
-bool any_may_begin(const Process& p) {
-    for (const PortRecord& port : ports_of(p, Direction::in))
-        if (may_begin(p.board, port)) return true;
-    return false;
 }
 
 // A path that says fewer folders than a pattern is said from the root on.
@@ -164,10 +131,8 @@ Listed::Listed(std::string given, const Folder& identity) : path(std::move(given
         if (directories < 1 || pattern[0] == '/' || folder.none()) continue;
         complete(path, directories);
         const std::string middle(pattern, static_cast<size_t>(base_of(pattern) - pattern - 1));
-        if (!pattern_match(middle.c_str(), directories, path.c_str())) continue;
-        std::string up = path;
-        for (int k = 0; k < directories; ++k) up += "/..";
-        above_.emplace_back(directories, identify(up.c_str()));
+        if (pattern_match(middle.c_str(), directories, path.c_str()))
+            bases_.emplace_back(p.board.index(port), bases_of(path.c_str(), directories));
     }
 }
 
@@ -176,11 +141,10 @@ void Listed::look_again() {
     *this = Listed(std::move(path), now);
 }
 
-Folder Listed::start_of(const char* pattern) const {
-    const int directories = count_components(pattern) - 1;
-    if (directories == 0) return folder;
-    for (const auto& [levels, where] : above_)
-        if (levels == directories) return where;
+Bases Listed::bases_for(const PortRecord& inport) const {
+    if (count_components(own_name(inport)) == 1) return {{folder}};
+    for (const auto& [port, bases] : bases_)
+        if (port == process().board.index(inport)) return bases;
     return {};
 }
 
@@ -198,13 +162,13 @@ bool may_hold_steps(const Folder& folder) {
     const Process& p = process();
     if (!p.context.active || p.first_port == p.last_port) return false;
     Board::Lock lock(p.board);
-    bool may = folder == p.start;
+    bool may = false;
     for (const PortRecord& port : ports_of(p, Direction::in)) {
-        may = may || strchr(own_name(port), '/') || may_begin(p.board, port);
-        for (const PortRecord& out : outports_of(p.board, port)) may = may || folder == p.board.task(out.task).folder;
+        const Held held = holds_in(p, p.board.index(port), Bases{{folder}});
+        may = may || held != Held::no || (!folder.none() && strchr(own_name(port), '/'));
     }
-    for (const SlotRecord& slot : slots_of(p.board)) may = may || slot.folder == folder;
-    return may && (!folder.none() || any_may_begin(p));
+    for (const SlotRecord& slot : slots_of(p.board)) may = may || (!folder.none() && slot.folder == folder);
+    return may;
 }
 
 bool leads_to_steps(const Listed& listed) {
@@ -222,8 +186,9 @@ Content content_of(const Listed& listed) {
     Board::Lock lock(p.board);
     Content content = Content::nothing;
     for (const PortRecord& port : ports_of(p, Direction::in)) {
-        if (lies_in(p, port, listed)) return Content::steps;
-        if (may_begin(p.board, port)) content = Content::perhaps;
+        const Held held = holds_in(p, port, listed);
+        if (held == Held::yes) return Content::steps;
+        if (held == Held::not_yet) content = Content::perhaps;
     }
     if (listed.folder.none()) return content;
     for (const SlotRecord& slot : slots_of(p.board))
@@ -236,7 +201,7 @@ void await_listing(Listed& listed, bool perhaps) {
     Board::Lock lock(p.board);
     std::optional<Wait> wait;
     Awaited before;
-    for (Pause pause;; pause.grow()) {
+    for (;;) {
         const Awaited now = awaited(p, listed, perhaps);
         if (now.port < 0) break;
         PortRecord& port = p.board.port(now.port);
@@ -246,9 +211,9 @@ void await_listing(Listed& listed, bool perhaps) {
             wait.emplace(p, WaitFor::data, now.port, port.pattern, now.kind);
             before = now;
         }
-        const int longest = now.kind == WaitKind::to_end ? kNap : now.several || perhaps ? kSeveral : Pause::kLongest;
+        const int longest = now.kind == WaitKind::to_end ? kNap : now.several || perhaps ? kSeveral : kUnheard;
         stage::pass_on(p);
-        if (wait->nap(lock, std::min(pause.length, longest)) != 0) break;
+        if (wait->nap(lock, longest) != 0) break;
         if (now.kind == WaitKind::gives_up && wait->has_found_nothing(lock)) {
             tell_short(p, now.port);
             break;
@@ -324,7 +289,7 @@ Below find_below(const Process& p, const Listed& listed) {
     {
         Board::Lock lock(p.board);
         for (const PortRecord& port : ports_of(p, Direction::in)) {
-            if (own_name(port)[0] == '/' || !(listed.start_of(own_name(port)) == p.start)) continue;
+            if (own_name(port)[0] == '/' || !(listed.bases_for(port).nearest() == p.start)) continue;
             const int directories = count_components(own_name(port)) - 1;
             for (const PortRecord& out : outports_of(p.board, port)) {
                 std::string folder = out.begun_in;
@@ -444,10 +409,9 @@ News list_unread(const Listed& listed, bool found_nothing) {
     for (const PortRecord& port : ports_of(p, Direction::in)) {
         const int i = p.board.index(port);
         if (!queue::may_read(p.board, i, p.context.rank) || before_first(p, i)) continue;
-        if (!lies_in(p, port, listed)) {
-            news.several = news.several || may_begin(p.board, port);
-            continue;
-        }
+        const Held held = holds_in(p, port, listed);
+        if (held == Held::not_yet) news.several = true;
+        if (held != Held::yes) continue;
         find_steps(p, i, listed, below, UINT64_MAX, true, found);
         news.several = news.several || news.inport >= 0;
         news.inport = i;

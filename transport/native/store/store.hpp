@@ -75,14 +75,15 @@ public:
     // Looks again whether the folder is there.
     void look_again();
 
-    // Where a program would have started that calls this folder by the directories of the pattern.
-    Folder start_of(const char* pattern) const;
+    // The folder above the directories of the in-port's pattern, and those above that; without one that is there, if
+    // this folder is not called like these directories, or is not there.
+    Bases bases_for(const PortRecord& inport) const;
 
     std::string path;
     Folder folder;
 
 private:
-    std::vector<std::pair<int, Folder>> above_;  // by how many levels, where a pattern of the task has directories
+    std::vector<std::pair<int, Bases>> bases_;  // of an in-port each, where its pattern has directories
 };
 
 // What a folder has to do with steps.

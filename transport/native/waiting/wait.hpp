@@ -7,12 +7,7 @@ namespace wilkins {
 
 inline constexpr int kNap = 1000;  // ms a wait sleeps at most before it looks again
 
-// How long to sleep between looks at what no bell tells of: longer and longer.
-struct Pause {
-    static constexpr int kLongest = 250;
-    int length = 10;  // ms
-    void grow() { length = length < kLongest / 2 ? 2 * length : kLongest; }
-};
+inline constexpr int kUnheard = 250;  // where it looks at what no bell tells of
 
 // One sleep until the port's bell rings, with the lock released. Returns 0, or EINTR if the run was stopped or a signal
 // handler of the program raised.
@@ -25,7 +20,8 @@ public:
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
-    // The same, and the board says what for; the lock must outlive the wait.
+    // The same, and the board says what for; the lock must outlive the wait. The first nap takes 5 ms at most, and
+    // each twice as long as the one before in which no bell rang.
     int nap(Board::Lock& lock, int milliseconds = kNap);
 
     // Only that the board says what for, until the next nap or the end of the wait.
