@@ -226,7 +226,7 @@ class InPort(ReadKeys, Port):
         default=None,
         doc="Whether `stat`, `access` and kin wait for the file as an open would (`wait`), or say at once whether it "
         "is there (`now`); left out: `wait`, but `now` where the port closes a cycle, and where it drops steps and its "
-        "first was read.",
+        "first was published.",
     )
 
     def called(self, instance: int) -> str:
