@@ -51,6 +51,7 @@ TWO = '[{filename: "a*.h5"}, {filename: "b*.h5"}]'
 SLOW = '[{filename: "out*.h5", poll_end: 1}]'
 WORKFLOWS = {
     "a misspelt port": pair(outports=OUT.replace("out", "otu")),
+    "a pattern that matches the task's own script": pair(outports='[{filename: "w*"}]', inports='[{filename: "w*"}]'),
     "a dataset that the other side does not have": pair(
         outports='[{filename: "out*.h5", dsets: [{name: /x}]}]',
         inports='[{filename: "out*.h5", dsets: [{name: /rho}]}]',

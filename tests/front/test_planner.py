@@ -285,6 +285,27 @@ class TestLaunchers:
         )
         assert [words in note for note in notes] == [True] * alone
 
+    @pytest.mark.parametrize(
+        ("func", "out", "wrong"),
+        [
+            ("./sim.py", "{filename: 's*'}", True),
+            ("python3, args: [sim.py]", "{filename: 's*'}", True),
+            ("./sim.py", "{filename: 's*', mode: both}", False),
+            ("./sim.py", "{filename: 'out/s*'}", False),
+            ("./sim.py, cwd: elsewhere", "{filename: 's*'}", False),
+        ],
+    )
+    def test_a_pattern_that_hides_the_program(self, case: Case, func: str, out: str, wrong: bool) -> None:
+        """Python could not open it."""
+        case.program("sim.py", "#!/usr/bin/env python3\n")
+        case.program("ana")
+        (case.folder / "elsewhere").mkdir()
+        case.write(f"tasks:\n  - {{func: {func}, outports: [{out}]}}\n  - {{func: ./ana, inports: [{out}]}}\n")
+        if wrong:
+            assert "'s*' matches its own program 'sim.py', too" in case.error()
+        else:
+            case.plan()
+
     def test_given(self, case: Case) -> None:
         case.program("launch")
         assert self.plan_mpiexec(case, "tasks: [{func: ./sim, nprocs: 2, mpiexec: ./launch -x 1}]\n") == (

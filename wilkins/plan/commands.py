@@ -6,15 +6,17 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from wilkins.errors import Problem
+from wilkins.plan.graph import Wiring
 from wilkins.plan.mpi import Linked, choose_mpiexec, linked_mpi, may_use_mpi, python_extensions
-from wilkins.plan.plan import ELASTIC, FUNCTION, START, Environment, Kind, Launch
-from wilkins.plan.program import Program, find_program, has_hdf5_inside
-from wilkins.spec.workflow import ENVIRONMENT_KEYS, Task, function_of, needs_of, ready_made
+from wilkins.plan.plan import ELASTIC, FUNCTION, START, Environment, Kind, Launch, PortRef
+from wilkins.plan.program import Program, find_program, has_hdf5_inside, read_elf
+from wilkins.schema.patterns import intersect
+from wilkins.spec.workflow import ENVIRONMENT_KEYS, Port, Task, function_of, needs_of, ready_made
 from wilkins.tasks.registry import all_tasks
 from wilkins.values import dataclass, replace
 
@@ -229,6 +231,30 @@ def _script_argument(task: Task, home: Path) -> Path | None:
 def _local(home: Path, name: str) -> str | None:
     path = home / Path(name).expanduser()
     return str(path) if "/" in name and path.is_file() else None
+
+
+def hidden_programs(
+    task: Task, number: int, command: Command, cwd: Path, home: Path, wiring: Wiring
+) -> Iterator[Problem]:
+    """Ports whose patterns match the task's own script in the folder where it starts: it could not be read there."""
+    argument = _script_argument(task, home) if command.python and not command.script else None
+    files = {Path(command.script[0]) if command.script else argument or command.executable}
+    scripts = [cwd.resolve() / path.name for path in files if path.parent.resolve() == cwd.resolve()]
+    scripts = [path for path in scripts if path.is_file() and not read_elf(path)]
+    sides: tuple[tuple[Literal["in", "out"], Sequence[Port]], ...] = (("out", task.outports), ("in", task.inports))
+    for side, ports in sides:
+        for place, port in enumerate(ports):
+            mode = wiring.modes[PortRef(number, side, place)]
+            if mode == "plain" or (side == "out" and mode != "memory") or port.is_folder:
+                continue
+            for script in scripts:
+                if intersect(task.instances.fill(port.filename, 0), str(script)):
+                    such = f", such as '{port.filename}.h5'" if port.filename.endswith("*") else ""
+                    yield Problem(
+                        port.where.of("filename"),
+                        f"{task.label}: {port.filename!r} matches its own program {script.name!r}, too, which could "
+                        f"not be opened then; narrow it{such}, or move the program into another folder",
+                    )
 
 
 def unseen(task: Task, executable: Path) -> Iterator[str]:

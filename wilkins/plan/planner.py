@@ -14,7 +14,16 @@ from wilkins.flow.placement import Host
 from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
-from wilkins.plan.commands import Command, commands_of, is_elastic, kind_of, ranks_alone, rerun_of, unseen
+from wilkins.plan.commands import (
+    Command,
+    commands_of,
+    hidden_programs,
+    is_elastic,
+    kind_of,
+    ranks_alone,
+    rerun_of,
+    unseen,
+)
 from wilkins.plan.graph import Wiring, instance_name, wire
 from wilkins.plan.plan import ChannelPlan, Launch, Plan, PortRef, TaskPlan
 from wilkins.plan.ports import Ports
@@ -101,6 +110,7 @@ def make_plan(
     for number, task in enumerate(workflow.tasks):
         commands = commands_of(task, home, folder, _is_coupled(task, number, wiring), launch, problems)
         entries.append(_entry(number, task, commands, home, folder or home, problems, notes))
+        problems += hidden_programs(task, number, commands[0], entries[-1].folders[0][0], home, wiring)
         if task.taskCount > 1 or task.sweep:
             from wilkins.plan import alike
 
