@@ -29,9 +29,9 @@ constexpr int kChunked = 2;                  // H5D_CHUNKED
 constexpr int kSet = 0;                      // H5S_SELECT_SET
 
 // The HDF5 that a call came to, for this transfer.
-class Library {
+class OwnLibrary {
 public:
-    explicit Library(const void* caller) : caller_(caller) {}
+    explicit OwnLibrary(const void* caller) : caller_(caller) {}
 
     template <class R, class... A>
     R operator()(NextFunction& behind, A... arguments) const {
@@ -46,7 +46,7 @@ private:
 // An id of HDF5's that this closes.
 class Space {
 public:
-    Space(const Library& library, hid_t id, bool owned) : library_(library), id_(id), owned_(owned) {}
+    Space(const OwnLibrary& library, hid_t id, bool owned) : library_(library), id_(id), owned_(owned) {}
     ~Space() {
         static NextFunction close("H5Sclose");
         if (owned_ && id_ >= 0) library_.operator()<herr_t>(close, id_);
@@ -56,7 +56,7 @@ public:
     Space& operator=(const Space&) = delete;
 
 private:
-    const Library& library_;
+    const OwnLibrary& library_;
     hid_t id_;
     bool owned_;
 };
@@ -71,13 +71,13 @@ struct Extent {
     size_t offset() const { return static_cast<size_t>(first) * element; }
 };
 
-bool has_pointers(const Library& library, hid_t type) {
+bool has_pointers(const OwnLibrary& library, hid_t type) {
     static NextFunction detect("H5Tdetect_class"), variable("H5Tis_variable_str");
     return library.operator()<htri_t>(detect, type, kVariable) > 0 || library.operator()<htri_t>(variable, type) > 0;
 }
 
 // Of the memory space; the file's is taken for one that is left out, as in HDF5.
-bool find_extent(const Library& library, const Transfer& transfer, Extent* out) {
+bool find_extent(const OwnLibrary& library, const Transfer& transfer, Extent* out) {
     static NextFunction get_size("H5Tget_size"), get_space("H5Dget_space"), points("H5Sget_select_npoints"),
         bounds("H5Sget_select_bounds"), get_ndims("H5Sget_simple_extent_ndims"), get_dims("H5Sget_simple_extent_dims");
     out->element = library.operator()<size_t>(get_size, transfer.memory_type);
@@ -108,52 +108,52 @@ bool find_extent(const Library& library, const Transfer& transfer, Extent* out) 
     return true;
 }
 
-// How a whole dataset is cut into pieces along its first dimension; rows == 0: it is not.
-struct Pieces {
+// How a whole dataset is cut into blocks along its first dimension; rows == 0: it is not.
+struct Blocks {
     int ndims = 0;
     hsize_t dims[kMostDimensions] = {};
     hsize_t rows = 0;
 };
 
-bool selects_all(const Library& library, hid_t space) {
+bool selects_all(const OwnLibrary& library, hid_t space) {
     static NextFunction get_type("H5Sget_select_type");
     return space == kAll || library.operator()<int>(get_type, space) == kSelectedAll;
 }
 
 // Ranks that transfer together make the same calls: their transfers stay whole.
-bool is_collective(const Library& library, hid_t list, const void* caller) {
+bool is_collective(const OwnLibrary& library, hid_t list, const void* caller) {
     static NextFunction get_mode("H5Pget_dxpl_mpio");
     int mode = 0;
     return list > 0 && get_mode(caller) && library.operator()<herr_t>(get_mode, list, &mode) >= 0 &&
            mode == kCollective;
 }
 
-Pieces cut(const Library& library, const Transfer& transfer, const Extent& extent, const void* caller) {
+Blocks cut(const OwnLibrary& library, const Transfer& transfer, const Extent& extent, const void* caller) {
     static NextFunction get_space("H5Dget_space"), get_ndims("H5Sget_simple_extent_ndims"),
         get_dims("H5Sget_simple_extent_dims"), get_properties("H5Dget_create_plist"), get_layout("H5Pget_layout"),
         get_chunk("H5Pget_chunk"), close_list("H5Pclose");
-    Pieces pieces;
+    Blocks blocks;
     if (extent.bytes() <= Staging::kPiece || !extent.dense || !selects_all(library, transfer.memory_space) ||
         !selects_all(library, transfer.file_space) || is_collective(library, transfer.list, caller))
-        return pieces;
+        return blocks;
     Space space(library, library.operator()<hid_t>(get_space, transfer.dataset), true);
-    pieces.ndims = library.operator()<int>(get_ndims, space.id());
-    if (pieces.ndims <= 0 ||
-        library.operator()<int>(get_dims, space.id(), pieces.dims, static_cast<hsize_t*>(nullptr)) < 0)
+    blocks.ndims = library.operator()<int>(get_ndims, space.id());
+    if (blocks.ndims <= 0 ||
+        library.operator()<int>(get_dims, space.id(), blocks.dims, static_cast<hsize_t*>(nullptr)) < 0)
         return {};
     uint64_t row = extent.element, all = 1;
-    for (int k = 1; k < pieces.ndims; ++k) row *= pieces.dims[k];
-    for (int k = 0; k < pieces.ndims; ++k) all *= pieces.dims[k];
+    for (int k = 1; k < blocks.ndims; ++k) row *= blocks.dims[k];
+    for (int k = 0; k < blocks.ndims; ++k) all *= blocks.dims[k];
     if (all != extent.count) return {};  // an error that HDF5 is to find
     hsize_t step = 1, chunk[kMostDimensions];
     const hid_t properties = library.operator()<hid_t>(get_properties, transfer.dataset);
     if (library.operator()<int>(get_layout, properties) == kChunked &&
-        library.operator()<int>(get_chunk, properties, pieces.ndims, chunk) == pieces.ndims)
-        step = chunk[0];  // no chunk is in two pieces
+        library.operator()<int>(get_chunk, properties, blocks.ndims, chunk) == blocks.ndims)
+        step = chunk[0];  // no chunk is in two blocks
     library.operator()<herr_t>(close_list, properties);
     const hsize_t fit = Staging::kPiece / row;
-    pieces.rows = fit / step * step;
-    return pieces;
+    blocks.rows = fit / step * step;
+    return blocks;
 }
 
 // Says on HDF5's error stack, where programs look, and in the run's log, why a transfer failed.
@@ -173,19 +173,19 @@ constexpr int kInvalidValue = 1, kOutOfMemory = 2;  // CUDA's
 
 // Calls `transfer_piece(space in memory, space in the file, bytes from, bytes)` for every piece.
 template <class F>
-herr_t by_pieces(const Library& library, const Transfer& transfer, const Pieces& pieces, size_t element,
+herr_t by_blocks(const OwnLibrary& library, const Transfer& transfer, const Blocks& blocks, size_t element,
                  F transfer_piece) {
     static NextFunction get_space("H5Dget_space"), create("H5Screate_simple"), select("H5Sselect_hyperslab");
     hsize_t start[kMostDimensions] = {}, count[kMostDimensions];
-    memcpy(count, pieces.dims, sizeof(count));
+    memcpy(count, blocks.dims, sizeof(count));
     uint64_t row = element;
-    for (int k = 1; k < pieces.ndims; ++k) row *= pieces.dims[k];
+    for (int k = 1; k < blocks.ndims; ++k) row *= blocks.dims[k];
     Space file(library, library.operator()<hid_t>(get_space, transfer.dataset), true);
-    for (hsize_t at = 0; at < pieces.dims[0]; at += pieces.rows) {
+    for (hsize_t at = 0; at < blocks.dims[0]; at += blocks.rows) {
         start[0] = at;
-        count[0] = pieces.dims[0] - at < pieces.rows ? pieces.dims[0] - at : pieces.rows;
+        count[0] = blocks.dims[0] - at < blocks.rows ? blocks.dims[0] - at : blocks.rows;
         Space memory(library,
-                     library.operator()<hid_t>(create, pieces.ndims, static_cast<const hsize_t*>(count),
+                     library.operator()<hid_t>(create, blocks.ndims, static_cast<const hsize_t*>(count),
                                                static_cast<const hsize_t*>(nullptr)),
                      true);
         if (library.operator()<herr_t>(select, file.id(), kSet, static_cast<const hsize_t*>(start),
@@ -201,7 +201,7 @@ herr_t by_pieces(const Library& library, const Transfer& transfer, const Pieces&
 
 // HDF5 leaves bytes of the buffer alone where the file has nothing for them: holes of a selection and of a compound
 // type, and storage that was never allocated.
-bool overwrites_all(const Library& library, const Transfer& transfer, const Extent& extent) {
+bool overwrites_all(const OwnLibrary& library, const Transfer& transfer, const Extent& extent) {
     static NextFunction get_class("H5Tget_class"), get_status("H5Dget_space_status");
     int status = 0;
     return extent.dense && library.operator()<int>(get_class, transfer.memory_type) != kCompound &&
@@ -215,25 +215,25 @@ bool is_staged(hid_t dataset, const void* buffer, const void* caller) {
     static NextFunction get_name("H5Fget_name");
     char name[kNameMax];
     Match match;
-    return Library(caller).operator()<ssize_t>(get_name, dataset, static_cast<char*>(name), sizeof(name)) > 0 &&
+    return OwnLibrary(caller).operator()<ssize_t>(get_name, dataset, static_cast<char*>(name), sizeof(name)) > 0 &&
            match_name(name, &match);
 }
 
 herr_t write_staged(const Transfer& transfer, const void* device, WriteCall call, const void* caller) {
-    const Library library(caller);
+    const OwnLibrary library(caller);
     Extent extent;
     if (has_pointers(library, transfer.memory_type)) return fail("H5Dwrite", kInvalidValue, caller);
     if (!find_extent(library, transfer, &extent))
         return call(transfer.dataset, transfer.memory_type, transfer.memory_space, transfer.file_space, transfer.list,
                     nullptr);
-    const Pieces pieces = cut(library, transfer, extent, caller);
+    const Blocks blocks = cut(library, transfer, extent, caller);
     const auto* from = static_cast<const unsigned char*>(device);
-    const size_t room = pieces.rows ? Staging::kPiece : extent.bytes();
+    const size_t room = blocks.rows ? Staging::kPiece : extent.bytes();
     Staging staging(room, device);
     if (room && !staging.bytes()) return fail("H5Dwrite", kOutOfMemory, caller);
-    if (pieces.rows)
-        return by_pieces(
-            library, transfer, pieces, extent.element, [&](hid_t memory, hid_t file, size_t offset, size_t bytes) {
+    if (blocks.rows)
+        return by_blocks(
+            library, transfer, blocks, extent.element, [&](hid_t memory, hid_t file, size_t offset, size_t bytes) {
                 if (const int error = DeviceMemory::to_host(staging.bytes(), from + offset, bytes))
                     return fail("H5Dwrite", error, caller);
                 return call(transfer.dataset, transfer.memory_type, memory, file, transfer.list, staging.bytes());
@@ -245,16 +245,16 @@ herr_t write_staged(const Transfer& transfer, const void* device, WriteCall call
 }
 
 herr_t read_staged(const Transfer& transfer, void* device, ReadCall call, const void* caller) {
-    const Library library(caller);
+    const OwnLibrary library(caller);
     Extent extent;
     if (has_pointers(library, transfer.memory_type)) return fail("H5Dread", kInvalidValue, caller);
     if (!find_extent(library, transfer, &extent))
         return call(transfer.dataset, transfer.memory_type, transfer.memory_space, transfer.file_space, transfer.list,
                     nullptr);
-    const Pieces pieces = cut(library, transfer, extent, caller);
+    const Blocks blocks = cut(library, transfer, extent, caller);
     auto* to = static_cast<unsigned char*>(device);
     const bool whole = overwrites_all(library, transfer, extent);
-    const size_t room = pieces.rows ? Staging::kPiece : extent.bytes();
+    const size_t room = blocks.rows ? Staging::kPiece : extent.bytes();
     Staging staging(room, device);
     if (room && !staging.bytes()) return fail("H5Dread", kOutOfMemory, caller);
     const auto read_part = [&](hid_t memory, hid_t file, unsigned char* part, size_t bytes, size_t before) {
@@ -266,8 +266,8 @@ herr_t read_staged(const Transfer& transfer, void* device, ReadCall call, const 
         error = DeviceMemory::to_device(part, staging.bytes(), bytes);
         return error ? fail("H5Dread", error, caller) : result;
     };
-    if (pieces.rows)
-        return by_pieces(library, transfer, pieces, extent.element,
+    if (blocks.rows)
+        return by_blocks(library, transfer, blocks, extent.element,
                          [&](hid_t memory, hid_t file, size_t offset, size_t bytes) {
                              return read_part(memory, file, to + offset, bytes, 0);
                          });

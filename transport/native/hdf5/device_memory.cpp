@@ -35,7 +35,7 @@ constexpr unsigned kDevice = 2, kPortable = 1;
 Driver driver;
 std::atomic<bool> found{false};
 std::atomic<unsigned long long> seen{0};  // libraries that this process had loaded, when it was last looked through
-std::mutex mutex;
+std::mutex memory_mutex;
 
 int count_loads(dl_phdr_info* info, size_t, void* loads) {
     *static_cast<unsigned long long*>(loads) = info->dlpi_adds;
@@ -71,7 +71,7 @@ bool present() {
     dl_iterate_phdr(count_loads, &loads);
     if (loads == seen.load(std::memory_order_relaxed)) return false;
     if (dl_iterate_phdr(is_driver, nullptr)) {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(memory_mutex);
         if (!found.load()) found.store(load(), std::memory_order_release);
     }
     seen.store(loads, std::memory_order_relaxed);

@@ -144,7 +144,7 @@ int posix_flags(unsigned flags) {
 
 namespace {
 
-std::mutex mutex;
+std::mutex libraries_mutex;
 Hdf5 libraries[kMostLibraries];
 int count = 0;
 
@@ -181,7 +181,7 @@ bool flush_open_files(const char* but) {
     const void* known[kMostLibraries];
     int n = 0;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(libraries_mutex);
         for (; n < count; ++n) known[n] = libraries[n].open ? libraries[n].identity : nullptr;
     }
     bool flushed = true;
@@ -194,7 +194,7 @@ Hdf5* hdf5_of(const void* caller) {
     static NextFunction open("H5Fopen");
     const void* identity = open(caller);
     if (!identity) return nullptr;
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(libraries_mutex);
     for (int i = 0; i < count; ++i)
         if (libraries[i].identity == identity) return libraries[i].open ? &libraries[i] : nullptr;
     if (count == kMostLibraries) return nullptr;
@@ -244,7 +244,7 @@ std::atomic<int> count_of_program{0};
 
 void note_driver(hid_t driver, const void* caller) {
     const void* const library = resolve("H5Fopen", caller);
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(libraries_mutex);
     const int n = count_of_program;
     if (driver < 0 || n == static_cast<int>(std::size(of_program))) return;
     of_program[n] = {library, driver};
@@ -255,7 +255,7 @@ bool any_driver_of_program() { return count_of_program.load(std::memory_order_re
 
 bool asks_for_driver_of_program(const Hdf5& lib, hid_t list) {
     const hid_t driver = asked_driver(lib, list);
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(libraries_mutex);
     bool any = false;
     for (int k = 0; k < count_of_program; ++k)
         any = any || (of_program[k].library == lib.identity && of_program[k].driver == driver);

@@ -50,7 +50,7 @@ void note(hid_t place, const char* name, const void* caller) {
 }
 
 // What a call has found, noted if that is nothing.
-hid_t found(hid_t result, hid_t place, const char* name, const void* caller) {
+hid_t looked_up(hid_t result, hid_t place, const char* name, const void* caller) {
     if (result < 0 && name && *name && driver_in_use()) note(place, name, caller);
     return result;
 }
@@ -60,27 +60,27 @@ hid_t found(hid_t result, hid_t place, const char* name, const void* caller) {
 WILKINS_API(hid_t, H5Oopen(hid_t place, const char* name, hid_t list)) {
     static NextFunction behind("H5Oopen");
     auto real = reinterpret_cast<hid_t (*)(hid_t, const char*, hid_t)>(behind(WILKINS_CALLER));
-    return found(real(place, name, list), place, name, WILKINS_CALLER);
+    return looked_up(real(place, name, list), place, name, WILKINS_CALLER);
 }
 WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(hid_t, H5Dopen1(hid_t place, const char* name)) {
     static NextFunction behind("H5Dopen1");
     auto real = reinterpret_cast<hid_t (*)(hid_t, const char*)>(behind(WILKINS_CALLER));
-    return found(real(place, name), place, name, WILKINS_CALLER);
+    return looked_up(real(place, name), place, name, WILKINS_CALLER);
 }
 WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(hid_t, H5Dopen2(hid_t place, const char* name, hid_t list)) {
     static NextFunction behind("H5Dopen2");
     auto real = reinterpret_cast<hid_t (*)(hid_t, const char*, hid_t)>(behind(WILKINS_CALLER));
-    return found(real(place, name, list), place, name, WILKINS_CALLER);
+    return looked_up(real(place, name, list), place, name, WILKINS_CALLER);
 }
 WILKINS_OR_HDF5_ERROR
 
 WILKINS_API(hid_t, H5Gopen2(hid_t place, const char* name, hid_t list)) {
     static NextFunction behind("H5Gopen2");
     auto real = reinterpret_cast<hid_t (*)(hid_t, const char*, hid_t)>(behind(WILKINS_CALLER));
-    return found(real(place, name, list), place, name, WILKINS_CALLER);
+    return looked_up(real(place, name, list), place, name, WILKINS_CALLER);
 }
 WILKINS_OR_HDF5_ERROR

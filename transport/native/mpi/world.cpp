@@ -24,7 +24,7 @@ constexpr const char* kWorldVariable = "WILKINS_WORLD";
 constexpr const char* kLibraryVariable = "WILKINS_MPI";  // the MPI library that a Python program will load
 
 enum class Stage { off, wanted, up, left };
-std::atomic<Stage> stage{Stage::off};
+std::atomic<Stage> world_stage{Stage::off};
 std::mutex boot_mutex;
 std::atomic<ProgramEnd> program_end{nullptr};
 thread_local bool inside = false;
@@ -45,7 +45,7 @@ __attribute__((constructor)) void read_world() {
                 kWorldVariable, text);
         return;
     }
-    stage.store(Stage::wanted, std::memory_order_release);
+    world_stage.store(Stage::wanted, std::memory_order_release);
 }
 
 Handles detect_handles() {
@@ -120,8 +120,8 @@ int build_communicators() {
 
 // What must be done once at the program's end. Returns the exit status to leave with.
 int end_program(int status) {
-    if (stage.load(std::memory_order_acquire) != Stage::up || getpid() != world.process) return status;
-    stage.store(Stage::left, std::memory_order_release);
+    if (world_stage.load(std::memory_order_acquire) != Stage::up || getpid() != world.process) return status;
+    world_stage.store(Stage::left, std::memory_order_release);
     const bool orderly = world.program_finalized || !world.program_initialized;
     const int failure = status;
     end_rank(status);
@@ -173,9 +173,9 @@ int main_in_world(int argc, char** argv, char** environment) {
 
 }  // namespace
 
-bool world_wanted() { return stage.load(std::memory_order_acquire) != Stage::off; }
+bool world_wanted() { return world_stage.load(std::memory_order_acquire) != Stage::off; }
 
-bool world_is_up() { return stage.load(std::memory_order_acquire) == Stage::up; }
+bool world_is_up() { return world_stage.load(std::memory_order_acquire) == Stage::up; }
 
 bool inside_mpi() { return inside; }
 
@@ -184,7 +184,7 @@ bool boot_world(int* argc, char*** argv, const void* caller, int* error) try {
     if (inside || !world_wanted()) return false;
     if (world_is_up()) return true;
     const std::lock_guard<std::mutex> lock(boot_mutex);
-    if (stage.load(std::memory_order_acquire) != Stage::wanted) return world_is_up();
+    if (world_stage.load(std::memory_order_acquire) != Stage::wanted) return world_is_up();
     void* init = resolve("PMPI_Init_thread", caller);
     if (!init) return false;
     const Inside guard;
@@ -197,7 +197,7 @@ bool boot_world(int* argc, char*** argv, const void* caller, int* error) try {
     world.process = getpid();
     unsetenv(kWorldVariable);  // programs that this one starts are not ranks of the job
     unsetenv(kLibraryVariable);
-    stage.store(Stage::up, std::memory_order_release);
+    world_stage.store(Stage::up, std::memory_order_release);
     substitution.on.store(true, std::memory_order_release);
     // Exit handlers run in reverse order: ours after those of what the program uses from here on (HDF5 closes files in
     // its own), and before those of MPI, registered by the Init above (MPICH leaves the job in its own, once

@@ -39,7 +39,7 @@ struct Listing {
     Listing* older = nullptr;
 };
 
-std::mutex mutex;
+std::mutex listings_mutex;
 std::atomic<Listing*> listings{nullptr};
 
 std::string normalised(const char* path) {
@@ -87,7 +87,7 @@ std::unique_ptr<Listing> prepare(const char* path, Folder folder, const void* ca
 DIR* enlist(DIR* directory, std::unique_ptr<Listing> listing) {
     if (!directory || !listing) return directory;
     listing->directory = directory;
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(listings_mutex);
     listing->older = listings;
     listings = listing.release();
     return directory;
@@ -105,7 +105,7 @@ bool name_of(int fd, char (&path)[PATH_MAX]) {
 
 Listing* find_listing(DIR* directory) {
     if (!listings.load(std::memory_order_acquire)) return nullptr;
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(listings_mutex);
     Listing* listing = listings;
     while (listing && listing->directory != directory) listing = listing->older;
     return listing;
@@ -113,7 +113,7 @@ Listing* find_listing(DIR* directory) {
 
 void drop_listing(DIR* directory) {
     if (!listings.load(std::memory_order_acquire)) return;
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(listings_mutex);
     Listing* newer = nullptr;
     for (Listing* at = listings; at; newer = at, at = at->older) {
         if (at->directory != directory) continue;

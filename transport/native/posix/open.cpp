@@ -186,7 +186,7 @@ namespace {
 
 // `real` opens a name that is no port's; `links`: the flags that say whether a link to a step is followed.
 template <class Real>
-int open_name(int dirfd, const char* path, int flags, mode_t mode, int links, const void* caller, Real real) {
+int open_by(int dirfd, const char* path, int flags, mode_t mode, int links, const void* caller, Real real) {
     const InSet in_set(dirfd, path, use_of(flags), caller);
     if (in_set.failed()) return -1;
     Match match;
@@ -226,8 +226,8 @@ bool has_parent(const char* path) {
 }  // namespace
 
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
-    return open_name(dirfd, path, flags, mode, flags, caller,
-                     [=](const char* name) { return libc::openat(dirfd, name, flags, mode); });
+    return open_by(dirfd, path, flags, mode, flags, caller,
+                   [=](const char* name) { return libc::openat(dirfd, name, flags, mode); });
 }
 
 int open_restricted(int dirfd, const char* path, const OpenHow* how, size_t size, const void* caller) {
@@ -237,11 +237,11 @@ int open_restricted(int dirfd, const char* path, const OpenHow* how, size_t size
     if (!path || !how || size != sizeof *how) return real(path);
     const int flags = static_cast<int>(how->flags);
     const auto mode = static_cast<mode_t>(how->mode);
-    if (!how->resolve) return open_name(dirfd, path, flags, mode, flags, caller, real);
+    if (!how->resolve) return open_by(dirfd, path, flags, mode, flags, caller, real);
     // Where the name may lead is restricted: the kernel judges one that leaves its folder, and no link is followed to a
     // step.
     if (path[0] == '/' || has_parent(path)) return real(path);
-    return open_name(dirfd, path, flags, mode, flags | O_NOFOLLOW, caller, [=](const char* name) {
+    return open_by(dirfd, path, flags, mode, flags | O_NOFOLLOW, caller, [=](const char* name) {
         return name == path ? real(path)
                             : libc::openat(dirfd, name, flags, mode);  // a folder of the layer's own has no such limits
     });

@@ -22,7 +22,7 @@ struct OpenAction {
     mode_t mode;
 };
 
-std::mutex mutex;
+std::mutex actions_mutex;
 std::vector<OpenAction> opens;
 std::vector<const posix_spawn_file_actions_t*> moved;  // they change the folder
 std::atomic<size_t> known{0};                          // entries of both
@@ -42,7 +42,7 @@ int empty_place(int place) {
 // The actions are new, or no more.
 void drop(const posix_spawn_file_actions_t* actions) {
     if (known.load(std::memory_order_relaxed) == 0) return;
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(actions_mutex);
     for (const OpenAction& one : opens)
         if (one.actions == actions) raw::close(one.place);
     opens.erase(
@@ -53,21 +53,21 @@ void drop(const posix_spawn_file_actions_t* actions) {
 }
 
 bool is_moved(const posix_spawn_file_actions_t* actions) {
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(actions_mutex);
     return std::find(moved.begin(), moved.end(), actions) != moved.end();
 }
 
 // `error`: of the call that has made them change the folder.
 int moves(const posix_spawn_file_actions_t* actions, int error, const void* caller) {
     if (error || !in_run(caller)) return error;
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(actions_mutex);
     moved.push_back(actions);
     count();
     return 0;
 }
 
 int add_open(posix_spawn_file_actions_t* actions, int fd, const char* path, int flags, mode_t mode) {
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lock(actions_mutex);
     opens.push_back({actions, -1, path, flags, mode});
     const int place = empty_place(-1);
     const int error = place < 0 ? errno : posix_spawn_file_actions_adddup2(actions, place, fd);
@@ -87,7 +87,7 @@ public:
     Opened(const posix_spawn_file_actions_t* actions, const void* caller) {
         if (!actions || known.load(std::memory_order_relaxed) == 0) return;
         {
-            std::lock_guard<std::mutex> lock(mutex);
+            std::lock_guard<std::mutex> lock(actions_mutex);
             for (const OpenAction& one : opens)
                 if (one.actions == actions) files_.push_back({one, -1});
         }

@@ -6,15 +6,12 @@
 #include "base/fault.hpp"
 #include "board/past_names.hpp"
 #include "board/ranges.hpp"
+#include "queue/parts.hpp"
 #include "queue/queue.hpp"
 
 namespace wilkins::queue {
 
 namespace {
-
-const PortRecord& port_of(const Board& board, const SlotRecord& slot) {
-    return board.port(board.source(slot.source).port);
-}
 
 // The source's closed slot that was begun first, of those that `is_one` says are meant, but for that of a place; -1 if
 // there is none.

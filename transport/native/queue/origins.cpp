@@ -14,10 +14,6 @@ void each_beside(const Board& board, Direction direction, uint32_t far_host, Vis
         if (port.direction == direction && port.keys.far_host == far_host) visit(port);
 }
 
-const PortRecord& port_of(const Board& board, const SlotRecord& slot) {
-    return board.port(board.source(slot.source).port);
-}
-
 // True if both steps were made on one other host.
 bool from_one_host(const PortRecord& port, const Board& board, const SlotRecord& than) {
     return than.origin.stamp && port.keys.far_host == port_of(board, than).keys.far_host;

@@ -101,6 +101,11 @@ void each_part(const Board& board, const PortRecord& out, Visit visit) {
         if (part.direction == Direction::out && part.keys.part_of == out.keys.part_of) visit(part);
 }
 
+// The out-port of a step.
+inline const PortRecord& port_of(const Board& board, const SlotRecord& slot) {
+    return board.port(board.source(slot.source).port);
+}
+
 // True if a program of the out-port has begun a file.
 inline bool has_begun(const Board& board, const PortRecord& out) {
     bool begun = false;

@@ -42,7 +42,7 @@ struct Own {
     bool completes;  // a file that completes it was there; it is complete when the process has nothing open in it
 };
 
-std::mutex mutex;
+std::mutex own_sets_mutex;
 std::vector<Own>& owns = *new std::vector<Own>;  // (Needed until the library's last function has run.)
 uint32_t owner = 0;                              // the process that has written in those: a fork has not
 std::atomic<uint32_t> open_ones{0};              // of those that it is done with but for what is open
@@ -109,7 +109,7 @@ std::vector<int> settle(const Process& p) {
 void settle_and_publish(const Process& p) {
     std::vector<int> touched;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(own_sets_mutex);
         forget_parents(p);
         touched = settle(p);
     }
@@ -120,7 +120,7 @@ void settle_and_publish(const Process& p) {
 void turn(const Process& p, int outport, int slot) {
     bool any = false;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(own_sets_mutex);
         forget_parents(p);
         for (Own& one : owns) {
             if (one.outport != outport || one.slot == slot || one.turned) continue;
@@ -231,7 +231,7 @@ __attribute__((destructor)) void end() try {
     fflush(nullptr);
     std::vector<int> touched;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(own_sets_mutex);
         for (const Own& one : owns) {
             finish(p, one);
             touched.push_back(one.outport);
@@ -268,7 +268,7 @@ namespace {
 
 // The process begins a call that writes in the step: false, it has not written there yet.
 bool goes_on(const Process& p, const Place& place) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(own_sets_mutex);
     forget_parents(p);
     for (Own& one : owns) {
         if (one.slot != place.slot || one.stamp != place.stamp) continue;
@@ -300,7 +300,7 @@ Leads join(const Match& match, const char* rest, Place* place, int* error) {
         if (*error == EROFS) fail_for_change(p, match, rest);
         if (*error) return Leads::nowhere;
         if (!goes_on(p, *place)) {  // (Another thread may have come first.)
-            std::lock_guard<std::mutex> guard(mutex);
+            std::lock_guard<std::mutex> guard(own_sets_mutex);
             owns.push_back({match.outport, place->slot, place->stamp, place_of(match), 1, false, false});
         }
     }
@@ -316,7 +316,7 @@ namespace {
 
 // The step of this place in which the process writes already: nobody else need be asked.
 bool find_own(const Process& p, int outport, uint64_t where, Place* place) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(own_sets_mutex);
     forget_parents(p);
     for (const Own& one : owns) {
         const SlotRecord& slot = p.board.slot(one.slot);
@@ -379,7 +379,7 @@ void leave_own(const Place& place) {
     const bool complete = place.completes && raw::access(place.real) == 0;
     bool closing = false;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(own_sets_mutex);
         for (Own& one : owns) {
             if (one.slot != place.slot || one.stamp != place.stamp) continue;
             --one.calls;

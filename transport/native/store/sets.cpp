@@ -38,7 +38,7 @@ struct Read {
     StepFile* file;
 };
 
-std::mutex mutex;
+std::mutex sets_mutex;
 std::vector<Read>& reads = *new std::vector<Read>;
 
 const char* compared(const Process& p, const Match& match) {
@@ -52,7 +52,7 @@ void place_at(const StepFile* file, Place* place) {
 }
 
 bool find_read(const Process& p, const Match& match, Place* place) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(sets_mutex);
     // (Of a fork, those that its parent reads are not its own.)
     reads.erase(std::remove_if(reads.begin(), reads.end(), [](const Read& one) { return !one.file->state->mine(); }),
                 reads.end());
@@ -68,7 +68,7 @@ bool find_read(const Process& p, const Match& match, Place* place) {
 void keep_read(const Process& p, const Match& match, StepFile* file) {
     std::vector<StepFile*> gone;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(sets_mutex);
         for (size_t k = reads.size(); k-- > 0;) {
             const StepToken token = reads[k].file->token();
             if (reads[k].inport != match.inport || is_open_here(p.board, token.slot, token.stamp)) continue;
@@ -302,7 +302,7 @@ bool name_of_real(const char* real, char* out) {
     if (!step_of_folder(p.board, real, &slot, &stamp, &rest)) return false;
     std::string name;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(sets_mutex);
         for (const Read& one : reads)
             if (one.file->token().slot == slot && one.file->token().stamp == stamp) name = one.whole;
     }

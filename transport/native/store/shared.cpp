@@ -37,7 +37,7 @@ struct Last {
 
 constexpr size_t kMostLasts = 32;
 
-std::mutex mutex;
+std::mutex shared_mutex;
 
 std::vector<Last> lasts;  // the one used last at the end
 
@@ -62,7 +62,7 @@ StepFile* open_last(const Match& match, const void* library, bool counts) {
     int slot;
     uint64_t stamp;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(shared_mutex);
         const auto last = find_last(match.inport, name_of(match.inport, match.name));
         if (last == lasts.end() ||
             std::find(last->consumed.begin(), last->consumed.end(), library) != last->consumed.end())
@@ -84,7 +84,7 @@ StepFile* open_last(const Match& match, const void* library, bool counts) {
 void leave_last(const Match& match) {
     StepFile* kept = nullptr;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(shared_mutex);
         const auto last = find_last(match.inport, name_of(match.inport, match.name));
         if (last != lasts.end()) std::swap(kept, last->kept);
     }
@@ -97,7 +97,7 @@ void note_last(const Match& match, const StepFile& file, const Library* library)
     StepFile* gone = nullptr;
     bool keeps = false;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(shared_mutex);
         const uint64_t name = name_of(match.inport, match.name);
         Last last = {match.inport, name, state.slot, state.identity, {}, nullptr};
         if (library) note_library(library->identity);
@@ -117,7 +117,7 @@ void note_last(const Match& match, const StepFile& file, const Library* library)
     StepFile* kept = keeps ? hold_again(state.slot, state.identity, match.name, &error) : nullptr;
     if (!kept) return;
     {
-        std::lock_guard<std::mutex> guard(mutex);
+        std::lock_guard<std::mutex> guard(shared_mutex);
         const auto last = find_last(match.inport, name_of(match.inport, match.name));
         if (last != lasts.end() && last->stamp == state.identity) std::swap(kept, last->kept);
     }
@@ -145,7 +145,7 @@ StepFile* open_to_look(const Match& match, const Library& library, int* error) {
 }
 
 bool look_at_last(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
-    std::lock_guard<std::mutex> guard(mutex);
+    std::lock_guard<std::mutex> guard(shared_mutex);
     const auto last = find_last(match.inport, name_of(match.inport, match.name));
     if (last == lasts.end() || !last->kept || last->consumed.size() >= libraries.size()) return false;
     *size = last->kept->eof();

@@ -21,7 +21,7 @@ namespace wilkins {
 namespace {
 
 using IsKnown = std::function<bool(int pid, int thread)>;
-using Asleep = std::tuple<int, int, uint64_t>;  // a thread of a process, and how often it has gone to sleep
+using Sleeper = std::tuple<int, int, uint64_t>;  // a thread of a process, and how often it has gone to sleep
 
 std::string folder_of(int pid) { return "/proc/" + std::to_string(pid); }
 
@@ -70,7 +70,7 @@ bool is_young(int pid, int thread) {
 }
 
 // As find_mover, at one look; `top`: the first of them, who reads from a pipe for whoever else.
-int look_below(int pid, bool top, bool quiet, Ages ages, const IsKnown& is_known, std::vector<Asleep>* asleep) {
+int look_below(int pid, bool top, bool quiet, Ages ages, const IsKnown& is_known, std::vector<Sleeper>* asleep) {
     std::vector<int> unknown, started;
     const std::vector<int> threads = threads_of(pid);
     const auto self = static_cast<int>(syscall(SYS_gettid));  // which asks
@@ -119,7 +119,7 @@ int find_mover(int pid, bool quiet, Ages ages, const IsKnown& is_known) {
     const int before = errno;
     // One that was looked at first may be woken by one that is looked at last: at the second look none has moved since
     // the first.
-    std::vector<Asleep> first, second;
+    std::vector<Sleeper> first, second;
     int mover = look_below(pid, true, quiet, ages, is_known, &first);
     if (!mover) mover = look_below(pid, true, quiet, ages, is_known, &second);
     if (!mover && first != second) mover = pid;
