@@ -148,7 +148,10 @@ void damage_does_not_pass() {
             std::vector<char> damaged = wire;
             const uint64_t bit = all ? k : below(2) ? below(bits) : below(8 * sizeof(far::FrameHead));
             for (uint64_t burst = below(2) ? 1 : 1 + below(32), n = 0; n < burst && bit + n < bits; ++n)
-                if (n == 0 || below(2)) damaged[(bit + n) / 8] ^= static_cast<char>(1 << (bit + n) % 8);
+                if (n == 0 || below(2)) {
+                    char& byte = damaged[(bit + n) / 8];
+                    byte = static_cast<char>(byte ^ 1 << (bit + n) % 8);
+                }
             const Pair pair;
             std::thread line([&] {
                 for (size_t at = 0; at < damaged.size();) {

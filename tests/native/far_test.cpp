@@ -103,7 +103,10 @@ std::string framed(const std::string& text) {
         all.append(text, at, length);
         at += length;
     }
-    if (below(8) == 0 && !all.empty()) all[below(all.size())] ^= static_cast<char>(1 << below(8));
+    if (below(8) == 0 && !all.empty()) {
+        char& byte = all[below(all.size())];
+        byte = static_cast<char>(byte ^ 1 << below(8));
+    }
     return all;
 }
 
