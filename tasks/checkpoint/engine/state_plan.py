@@ -6,10 +6,9 @@ import copy
 import fnmatch
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from wilkins.tasks.checkpoint.engine.capture import Job, Plan
 from wilkins.tasks.checkpoint.engine.index import IndexText
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
-from wilkins.tasks.checkpoint.state.copies import Copies, Places, Pool, places
+from wilkins.tasks.checkpoint.state.copies import Copies, Pool
 from wilkins.tasks.checkpoint.state.garbage import uncollected
 from wilkins.tasks.checkpoint.state.outline import Outline, aliases, grads, is_lazy, looks, outline
 from wilkins.tasks.checkpoint.state.sources import (
@@ -28,6 +27,7 @@ from wilkins.tasks.checkpoint.state.sources import (
     is_tensor,
     source_of,
 )
+from wilkins.tasks.checkpoint.state.survey import Survey, survey
 from wilkins.tasks.checkpoint.state.tree import array_references, encode
 from wilkins.tasks.checkpoint.state.watch import Watch
 from wilkins.tasks.checkpoint.storage.layout import append, blocks, share_bytes, shares
@@ -153,7 +153,7 @@ class Planner:
         try:
             eager, trusted = _named(keys, self._eager), _named(keys, self._trusted)
             arrays = [one.value for one in sources]
-            taken = _take(arrays, places(arrays), eager, trusted, self._pool)
+            taken = _take(arrays, survey(arrays), eager, trusted, self._pool)
         except CheckpointError:
             self._known = None  # nothing is captured of it, so that the next state is the first one again
             raise
@@ -294,30 +294,17 @@ class Planner:
 
 def _hold(known: _Known, arrays: list[Any], pool: Pool) -> _Held | None:
     """Hold on to arrays, and copy those that may change at once; None if they are not where the known ones were."""
-    numpy = np.ndarray
-    tensors = numpy not in known.kinds
     try:
-        if _devices(arrays) != known.devices:
+        at = survey(arrays)
+        lacks = not all(at.addresses) and any(map(_lacks_memory, at.addresses, at.nbytes))
+        if lacks or at.devices != known.devices:
             return None
-        versions = list(map(_VERSION, arrays)) if tensors else [getattr(one, "_version", None) for one in arrays]
-        at = places(arrays)
-        if not all(at.addresses) and any(map(_lacks_memory, at.addresses, at.nbytes)):
-            return None
-        taken = _take(arrays, at, known.named, known.trusted, pool)
-        if tensors:
-            views = list(map(_DETACHED, arrays))
-        else:
-            views = [one.view() if type(one) is numpy else one.detach() for one in arrays]
-        return _Held(views, grads(arrays), versions, taken)
+        return _Held(at.views, at.grads, at.versions, _take(arrays, at, known.named, known.trusted, pool))
     except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
         return None
 
 
-_VERSION: Callable[[Any], int | None] = attrgetter("_version")
-_DETACHED: Callable[[Any], Any] = methodcaller("detach")
-
-
-def _take(arrays: list[Any], at: Places, eager: set[int], trusted: set[int], pool: Pool) -> _Taken:
+def _take(arrays: list[Any], at: Survey, eager: set[int], trusted: set[int], pool: Pool) -> _Taken:
     """Copy the arrays that may change at once, and watch the others.
 
     All are taken as they are at one moment, even if a thread writes: after the last of the large ones is watched, and
