@@ -661,6 +661,22 @@ def test_a_program_that_fails_over_a_step_that_its_port_did_not_keep(
     assert "`io_freq: 1`" in told and "`wilkins help looking-at-files`" in told
 
 
+@pytest.mark.one_host("steps that were left out do not cross, and the reader's host knows nothing of them")
+def test_a_program_that_ends_over_a_step_that_its_port_did_not_keep(workflow: Workflow) -> None:
+    """It takes the missing file for the end, and would be believed."""
+    writer(workflow, "plt{}.h5", 10)
+    count = "import h5py, os\nk = 0\nwhile True:\n    try:\n        h5py.File(f'plt{k}.h5').close()\n"
+    count += "    except OSError:\n        break\n    k += 1\n"
+    workflow.task("ana", count, inports=[{"filename": "plt*.h5", "io_freq": 2}], rerun="never")
+    told = said(workflow.run())
+    assert "ana: left 5 steps of 'plt*.h5' unread after it had opened 'plt0.h5'" in told
+    assert "(it skipped 5 of 10;" in told and "`enough: true`" in told
+    assert "did not read" not in told
+    assert "unread" in workflow.run(1, "--strict").err
+    workflow.tasks[-1]["enough"] = True
+    assert "unread" not in workflow.run(0, "--strict").err
+
+
 def test_steps_let_go_for_a_file_that_is_opened_with_each(tmp_path: Path) -> None:
     """The program fails at its second open of the file: what mends it is told with what was let go."""
     flow = Workflow(tmp_path)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from wilkins.errors import count_of
@@ -117,8 +118,16 @@ class Reader:
 class Account:
     """The account of a run, from the board's last report."""
 
-    def __init__(self, plan: Plan, report: Report, starts: Sequence[int], traces: Sequence[Trace]) -> None:
-        self._plan = plan
+    def __init__(
+        self,
+        plan: Plan,
+        report: Report,
+        starts: Sequence[int],
+        traces: Sequence[Trace],
+        gone: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`gone`: by task, the last name whose open failed, since the step was given up."""
+        self._plan, self._gone = plan, gone
         ports = BoardPorts(plan)
         planned = ports.planned_channels(plan)
         rows = [
@@ -164,6 +173,7 @@ class Account:
                     not after.isdisjoint(rows[number][1].task for number in numbers),
                     [name for one in seen for name in one.written.all],
                     [one.called for place, one in inports if one.task == port.task and report.ports[place].again],
+                    self._gone.get(self._plan.tasks[port.task].name, ""),
                     complete_files=partial(_remedy, report, [rows[number][0].outport for number in numbers]),
                 )
             )
@@ -178,23 +188,22 @@ class Account:
         rows = [account for account in self.channels if account.read < account.published]
         return rows_of([asdict(account) for account in rows])
 
-    def messages(self, outcomes: Sequence[str], *, stopped: bool, gone: Mapping[str, str]) -> list[str]:
+    def messages(self, outcomes: Sequence[str], *, stopped: bool) -> list[str]:
         """Messages about the steps that tasks did not read, one for each in-port. `outcomes`: how the
-        tasks have ended. `stopped`: the run was, so that only steps count which a task had lost before it failed.
-        `gone`: by task, the last name whose open failed, since the step was given up."""
+        tasks have ended. `stopped`: the run was, so that only steps count which a task had lost before it failed."""
         failed = [one for one in self._readers if outcomes[one.task.index] == "failed"]
         messages = _together([one for one in failed if one.let_go], _message_of_failed)
-        missed = [replace(one, missed=gone.get(one.task.name, "")) for one in failed if not one.let_go]
-        messages += _together(missed, _message_of_missed)
+        messages += _together([one for one in failed if not one.let_go], _message_of_missed)
         if stopped:
             return messages
+        messages += _together(self._astray(outcomes), _message_of_astray)
         messages += _together(self._lossy(outcomes), _message)
         well = [reader for reader in self._readers if outcomes[reader.task.index] in WENT_WELL]
         return [*messages, *_together(well, _no_step)]
 
     def loses(self, outcomes: Sequence[str]) -> bool:
         """Whether a task that ended well did not read steps that its policy gives it, and does not say so."""
-        return bool(self._lossy(outcomes))
+        return bool(self._lossy(outcomes) or self._astray(outcomes))
 
     def outdated(self, outcomes: Sequence[str]) -> bool:
         """Whether a task that ended well read files of which newer versions were there, and does not say so."""
@@ -208,6 +217,27 @@ class Account:
             and not (reader.task.resumed and reader.task.resumed.ended)
             and (reader.let_go or (not reader.task.enough and (reader.lost or reader.unmatched)))
         ]
+
+    def _astray(self, outcomes: Sequence[str]) -> list[Reader]:
+        return [
+            reader
+            for reader in self._readers
+            if outcomes[reader.task.index] in WENT_WELL
+            and not reader.task.enough
+            and any(account.unread for account, _, _ in reader.channels)
+            and _asked_for_gone(reader)
+        ]
+
+
+def _asked_for_gone(reader: Reader) -> str:
+    """What became of steps that it wanted to open, if it opened one that its policy had not kept; else empty."""
+    lost = {what: sum(getattr(one, what) for one, _, _ in reader.channels) for what in ("skipped", "dropped")}
+    if not (reader.missed and any(lost.values())):
+        return ""
+    if not fnmatchcase(Path(reader.missed).name, Path(reader.port.pattern).name):
+        return ""
+    fates = listed([f"{what} {number}" for what, number in lost.items() if number])
+    return f"it {fates} of {reader.published}; `wilkins help looking-at-files`"
 
 
 def rows_of(accounts: Sequence[Mapping[str, Any]]) -> str:
@@ -258,6 +288,11 @@ def _account(plan: Plan, channel: ChannelFacts, out: PortPlan, into: PortPlan, t
         {what: ends for what, ends in found.items() if ends},
     )
 
+
+_OPENS_GONE = (
+    "if it needs every step, give the in-port `io_freq: 1` in place of what it has; if any will do, let it open "
+    "the names that a listing shows, or give the task `args: ['{filename}']`"
+)
 
 Message = tuple[str, ...]
 """The first sentence of a message, and further sentences."""
@@ -389,16 +424,24 @@ def _message_of_failed(reader: Reader) -> Message:
 
 def _message_of_missed(reader: Reader) -> Message:
     """The message about a task that failed after it opened a name whose step its in-port's policy did not keep."""
-    pattern, name = reader.port.pattern, reader.missed
-    lost = {what: sum(getattr(one, what) for one, _, _ in reader.channels) for what in ("skipped", "dropped")}
-    if not (name and any(lost.values()) and fnmatchcase(Path(name).name, Path(pattern).name)):
+    pattern, name, fates = reader.port.pattern, reader.missed, _asked_for_gone(reader)
+    if not fates:
         return ()
-    fates = listed([f"{what} {number}" for what, number in lost.items() if number])
     return (
         f"failed after it had opened {name!r}, and its in-port {pattern!r} did not keep the step of that name for it "
-        f"(it {fates} of {reader.published}; `wilkins help looking-at-files`)",
-        "if it needs every step, give the in-port `io_freq: 1` in place of what it has; if any will do, let it open "
-        "the names that a listing shows, or give the task `args: ['{filename}']`",
+        f"({fates})",
+        _OPENS_GONE,
+    )
+
+
+def _message_of_astray(reader: Reader) -> Message:
+    """The message about a task that ended well, with steps left to read, after it opened a name of no kept step."""
+    unread = count_of(sum(account.unread for account, _, _ in reader.channels), "step")
+    return (
+        f"left {unread} of {reader.port.pattern!r} unread after it had opened {reader.missed!r}, and its in-port did "
+        f"not keep the step of that name for it ({_asked_for_gone(reader)})",
+        _OPENS_GONE,
+        f"if {reader.task.name} is to end so, give it `enough: true`",
     )
 
 

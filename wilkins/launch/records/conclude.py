@@ -98,15 +98,16 @@ def report_end(ending: Ending, records: RunDirectory, terminal: Terminal, *, str
         strict: unread steps, and changes of steps that nobody can see, make it fail.
     """
     starts = [end.starts for end in ending.ends]
-    account = Account(ending.plan, ending.report, starts, ending.traces or [Trace(records.trace)])
+    logged = layerlog.events(records.layer_log)
+    traces = ending.traces or [Trace(records.trace)]
+    account = Account(ending.plan, ending.report, starts, traces, layerlog.gone_names(logged))
     failure = _failure(ending, account, strict=strict)
     code = 1 if failure else ending.code
     tasks = summary.task_summaries(ending.report, ending.ends)
     _write(ending, records, tasks, account, code, failure)
     if ending.code == 0:
         records.drop_kept()
-    logged = layerlog.events(records.layer_log)
-    _print_messages(_messages(ending, records, account, logged), logged, ending, records, terminal)
+    _print_messages(_messages(ending, records, account), logged, ending, records, terminal)
     terminal.table(_tables(ending, records, tasks, account))
     if not (ending.stop and ending.stop.goes_on):
         for line in summary.how_to_go_on(
@@ -168,7 +169,7 @@ def _changed(folder: Path) -> list[str] | None:
     return [os.fsdecode(line[3:]) for line in done.stdout.split(b"\0") if line]
 
 
-def _messages(ending: Ending, records: RunDirectory, account: Account, logged: Sequence[Logged]) -> list[str]:
+def _messages(ending: Ending, records: RunDirectory, account: Account) -> list[str]:
     """Messages for the user about the run."""
     plan, report, outcomes = ending.plan, ending.report, ending.outcomes
     hints = [*summary.hints(plan, report, outcomes), *summary.resumed_hints(plan, report, records.path)]
@@ -177,7 +178,7 @@ def _messages(ending: Ending, records: RunDirectory, account: Account, logged: S
 
         for of_host in (records.trace, *sorted(records.path.glob(f"hosts/*/{TRACE_FILE}"))):
             hints += remade_otherwise(of_host)
-    unread = account.messages(outcomes, stopped=ending.stop is not None, gone=layerlog.gone_names(logged))
+    unread = account.messages(outcomes, stopped=ending.stop is not None)
     return [*hints, *unread, *ending.datasets, *not_found(report, outcomes, ending.there)]
 
 
