@@ -40,7 +40,7 @@ def completed(line: str, folder: Path) -> set[str]:
         ("wilkins tr", {"trace"}),
         ("wilkins s", {"submit", "simulate", "schema"}),
         ("wilkins trace --sk", {"--skip-start"}),
-        ("wilkins trace --format p", {"png", "perfetto"}),
+        ("wilkins trace --format p", {"png", "pdf", "perfetto"}),
         ("wilkins ckpt ver", {"verify"}),
         ("wilkins run work", {"workflow.yaml", "work/"}),
         ("wilkins nothing", set()),

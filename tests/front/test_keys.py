@@ -125,6 +125,28 @@ def test_a_pattern_of_every_file_is_refused(case: Case, name: str) -> None:
     assert "this matches every file that the program opens" in case.write(text).errors()[0]
 
 
+@pytest.mark.parametrize("name", ["./a*.h5", "b/../a*.h5", ".//a*.h5", "[./a*.h5]"])
+def test_names_are_taken_as_programs_names_are(case: Case, name: str) -> None:
+    """Else no name that a program says would ever match."""
+    case.program("sim")
+    assert (
+        case.write(f"tasks:\n  - func: ./sim\n    outports: [{{filename: {name}}}]\n").plan().ports[0].pattern
+        == "a*.h5"
+    )
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_words_in_braces_that_stand_for_nothing(case: Case, count: int) -> None:
+    case.program("sim")
+    text = f"tasks:\n  - func: ./sim\n    taskCount: {count}\n    args: ['{{instnce}}', '{{step}}']\n"
+    text += "    outports: [{filename: 'a{step}-{instance}.h5'}]\n"
+    args, port = case.write(text).errors()
+    assert args == "workflow.yaml:4:11: error: task 'sim': {instnce} stands for nothing; did you mean 'instance'?"
+    assert port.startswith(
+        "workflow.yaml:5:27: error: task 'sim': {step} stands for nothing; write '*' for what differs"
+    )
+
+
 def test_missing_key(case: Case) -> None:
     found = case.write("tasks:\n  - nprocs: 2\n").error()
     assert found.startswith("workflow.yaml:2:5: error: task 1: the key 'func' is missing; add 'func: ...'")

@@ -76,10 +76,16 @@ def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
         lines = [f"on these hosts: wilkins run {where} {plan.shown}", *filter(None, [job_lines(plan)])]
         parts.append("\n".join(lines))
     else:
-        parts.append(
-            f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}"
-        )
+        parts.append(f"alone: wilkins run {plan.shown}\n{_one_job(plan)}")
     return "\n\n".join(parts)
+
+
+def _one_job(plan: Plan) -> str:
+    """How to start the plan as one MPI job, or why that cannot be."""
+    starters = sorted({task.mpiexec[0] for task in plan.tasks if task.kind == "mpi" and task.mpiexec})
+    if len(starters) > 1:
+        return f"one job: not with these programs, whose MPIs differ (they are started by {listed(starters)})"
+    return f"one job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}"
 
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]

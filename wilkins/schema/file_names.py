@@ -56,8 +56,11 @@ class FileNames(Kind):
     def read(self, reader: Reader, node: yaml.Node, who: str) -> object:
         """A text; of a list, one that knows all names."""
         if not isinstance(node, yaml.SequenceNode):
-            return text().read(reader, node, who)
+            name = text().read(reader, node, who)
+            return _normal(name) if isinstance(name, str) else name
         names = ListOf(text(), 1).read(reader, node, who)
+        if names is not INVALID:
+            names = tuple(map(_normal, names))
         if names is INVALID or len(names) == 1:
             return INVALID if names is INVALID else names[0]
         for item, name, message in _problems(node, names):
@@ -67,6 +70,14 @@ class FileNames(Kind):
     def schema(self) -> dict[str, object]:
         """The JSON schema of the value."""
         return ListOf(text(), 1).schema()
+
+
+def _normal(name: str) -> str:
+    """Without ``./``, ``//`` and ``a/../``, as the layer takes the names that programs say."""
+    normal = posixpath.normpath(name)
+    if not name or normal in (".", "..", "/", "//"):
+        return name
+    return normal.replace("//", "/") + "/" * name.endswith("/")
 
 
 def _problems(node: yaml.SequenceNode, names: Sequence[str]) -> list[tuple[yaml.Node, str, str]]:

@@ -233,6 +233,19 @@ def _check_sweep(reader: Reader, task: Task) -> None:
                 )
 
 
+def _check_placeholders(reader: Reader, task: Task) -> None:
+    """Of a task without a sweep: what stands in braces is the number of the instance, or nothing."""
+    of_ports = {port.where.of(what) for port in (*task.inports, *task.outports) for what in ("filename", "as")}
+    for where, texts in () if task.sweep else texts_of(task):
+        for name in dict.fromkeys(name for text in texts for name in placeholders(text)):
+            hint = "" if name in ("instance", "filename", "file") else suggest(name, ["instance"])
+            if hint:
+                reader.problem(where, f"{task.label}: {{{name}}} stands for nothing{hint}")
+            elif where in of_ports and name != "instance":
+                cure = "write '*' for what differs from file to file, or {instance} for the number of an instance"
+                reader.problem(where, f"{task.label}: {{{name}}} stands for nothing; {cure}")
+
+
 def texts_of(task: Task, *, ports: bool = True) -> Iterator[tuple[Position, Sequence[str]]]:
     """The texts of a task in which placeholders may stand, with those of its ports or without; not the options of
     ready-made tasks."""
@@ -251,6 +264,7 @@ def texts_of(task: Task, *, ports: bool = True) -> Iterator[tuple[Position, Sequ
 def _check_task(reader: Reader, task: Task) -> None:
     _check_ready_made(reader, task)
     _check_sweep(reader, task)
+    _check_placeholders(reader, task)
     for where, message in (
         *contradictions.of_devices(task),
         *contradictions.of_failure(task),
