@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from support.running import WILKINS, must_run, run_tree
+from support.small_workflows import Workflow
 from wilkins.flow import TRACE_FILE
 from wilkins.flow.timeline import Activity, RankTimeline, Segment, TaskTimeline, Timeline
 from wilkins.flow.trace import Event, line
@@ -326,6 +327,17 @@ def test_more_ranks_than_cores() -> None:
 
 
 # What is not there, or wrong.
+
+
+def test_what_a_run_has_said_is_on_its_page(tmp_path: Path) -> None:
+    flow = Workflow(tmp_path)
+    flow.task("sim", "import h5py\nh5py.File('a.h5', 'w')['rho'] = 1\n", outports=[{"filename": "a.h5"}])
+    flow.task("ana", "import h5py\nprint(h5py.File('a.h5')['rhoo'][()])\n", inports=[{"filename": "a.h5"}])
+    flow.run(1)
+    summary = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())
+    (message,) = [one for one in summary["messages"] if "rhoo" in one]
+    assert "did you mean '/rho'?" in " ".join(message.split())
+    assert message in _Words(page_of(records_of(tmp_path / "wilkins-runs/latest"))).text
 
 
 def test_a_run_that_failed_or_goes_on(folder: Path, tmp_path: Path) -> None:

@@ -104,10 +104,12 @@ def report_end(ending: Ending, records: RunDirectory, terminal: Terminal, *, str
     failure = _failure(ending, account, strict=strict)
     code = 1 if failure else ending.code
     tasks = summary.task_summaries(ending.report, ending.ends)
-    _write(ending, records, tasks, account, code, failure)
+    messages, more = _all_messages(ending, records, account, logged)
+    _write(ending, records, tasks, account, code, failure, messages)
     if ending.code == 0:
         records.drop_kept()
-    _print_messages(_messages(ending, records, account), logged, ending, records, terminal)
+    for message in (*messages, *([more] if more else [])):
+        terminal.say(message)
     terminal.table(_tables(ending, records, tasks, account))
     if not (ending.stop and ending.stop.goes_on):
         for line in summary.how_to_go_on(
@@ -137,7 +139,13 @@ def _failure(ending: Ending, account: Account, *, strict: bool) -> str:
 
 
 def _write(
-    ending: Ending, records: RunDirectory, tasks: Sequence[TaskSummary], account: Account, code: int, failure: str
+    ending: Ending,
+    records: RunDirectory,
+    tasks: Sequence[TaskSummary],
+    account: Account,
+    code: int,
+    failure: str,
+    messages: Sequence[str],
 ) -> None:
     records.write_json(
         "summary.json",
@@ -150,6 +158,7 @@ def _write(
             wall_s=ending.wall_s,
             peak=ending.report.memory_peak_bytes,
             changed=_changed(ending.plan.source.parent),
+            messages=messages,
         ),
     )
 
@@ -182,15 +191,14 @@ def _messages(ending: Ending, records: RunDirectory, account: Account) -> list[s
     return [*hints, *unread, *ending.datasets, *not_found(report, outcomes, ending.there)]
 
 
-def _print_messages(
-    messages: Sequence[str], logged: Sequence[Logged], ending: Ending, records: RunDirectory, terminal: Terminal
-) -> None:
-    """Print the messages, what the layer's log adds to them, and the pages that say more."""
-    shown = [*messages, ending.stop.reason if ending.stop else ""]
-    said = layerlog.useful(logged, records.layer_log, shown)
+def _all_messages(
+    ending: Ending, records: RunDirectory, account: Account, logged: Sequence[Logged]
+) -> tuple[list[str], str]:
+    """The messages, with what the layer's log adds to them; and the pages that say more."""
+    messages = _messages(ending, records, account)
+    said = layerlog.useful(logged, records.layer_log, [*messages, ending.stop.reason if ending.stop else ""])
     more = helppages.pages(messages, [one.page for one in said if one.page])
-    for message in (*messages, *(paragraphs(one.words) for one in said), *([more] if more else [])):
-        terminal.say(message)
+    return [*messages, *(paragraphs(one.words) for one in said)], more
 
 
 def _tables(ending: Ending, records: RunDirectory, tasks: Sequence[TaskSummary], account: Account) -> str:

@@ -270,6 +270,7 @@ def record(
     wall_s: float,
     peak: int,
     changed: Sequence[str] | None = None,
+    messages: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The summary as plain data.
 
@@ -277,6 +278,7 @@ def record(
         channels: what became of the steps on each.
         crossings: what crossed from one host to another.
         changed: files in git that differ from the commit that is checked out; None: unknown.
+        messages: for the user, about the run, as they are printed.
     """
     return {
         "exit_code": exit_code,
@@ -288,6 +290,7 @@ def record(
         "channels": list(channels),
         "crossings": [asdict(crossing) for crossing in crossings],
         "changed": None if changed is None else list(changed),
+        "messages": list(messages),
     }
 
 

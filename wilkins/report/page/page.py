@@ -172,13 +172,13 @@ def _sizes(published: Sequence[Event]) -> dict[str, float]:
 
 
 def outcome_of(records: Records) -> str:
-    """How a run has ended, and what failed tasks have printed last."""
+    """How a run has ended, what was said about it, and what failed tasks have printed last."""
     if not records.summary:
         return '<span class="mark unknown">goes on, or was killed</span>'
     code = records.summary["exit_code"]
     kind, words = ("good", "ended well") if code == 0 else ("bad", f"exit code {code}")
     reason = records.summary.get("reason")
-    said = [text_of(reason)] if reason else []
+    said = [text_of(one) for one in (*([reason] if reason else []), *records.summary.get("messages", ()))]
     last = {name: _last_lines(records.folder / f"{name}.log", _LAST_WORDS) for name in _failed(records)[:_MOST_FAILED]}
     said += ["\n  ".join([f"{text_of(name)} printed last:", *lines]) for name, lines in last.items() if lines]
     why = f'<pre class="reason">{escape(_APART.join(said))}</pre>' if said else ""
