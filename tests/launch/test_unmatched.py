@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from wilkins.launch.watch.similarnames import is_one_letter_off
+from wilkins.launch.watch.similarnames import is_one_letter_off, nearest
 from wilkins.launch.watch.unmatched import UnmatchedNames, only_one, others_wait
+from wilkins.schema.patterns import intersect
 from wilkins.transport.report_table import Report
 from wilkins.values import restored
 
@@ -104,3 +106,11 @@ def test_nothing_is_told_of_who_reads_or_has_asked_long_ago_or_finds_the_file() 
     assert not after(names(there=True), *(report(uses) for uses in range(1, 9)))
     free = {"writer": {"waits": []}, "asked": "calibration.h5"}
     assert not after(names(), *(report(uses, **free) for uses in range(1, 9)))
+
+
+def test_a_pattern_is_proposed_that_matches() -> None:
+    """A bracket of a folder's name is no wildcard."""
+    names = [f"data [1]/out{step}.h5" for step in range(3)]
+    meant = nearest("data [1]/out*.h5", names)
+    assert meant == "data [[]*]/out*.h5"
+    assert all(intersect(meant, glob.escape(name)) for name in names)

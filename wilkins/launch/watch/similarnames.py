@@ -32,6 +32,7 @@ def as_next(name: str, port: str) -> str:
 def nearest(pattern: str, names: Sequence[str]) -> str | None:
     """A pattern for those names that differ from a port's pattern in little but spelling; None if none does."""
     import difflib
+    import glob
 
     wanted = _letters(pattern)
     found = [
@@ -43,7 +44,8 @@ def nearest(pattern: str, names: Sequence[str]) -> str | None:
         return None
     best = max(found, key=lambda pair: pair[0])[1]
     several = [name for name in names if pattern_of(name) == pattern_of(best)]
-    return pattern_of(best) if len(several) > 1 or is_wild(pattern) else best
+    escaped = glob.escape(best)  # a bracket of a folder's name is no wildcard
+    return pattern_of(escaped) if len(several) > 1 or is_wild(pattern) else escaped
 
 
 def is_one_letter_off(name: str, other: str) -> bool:
