@@ -68,11 +68,13 @@ def bytes_of(value: Any, name: str) -> tuple[str, tuple[int, ...], memoryview]:
         dtype = str(value.dtype).removeprefix("torch.")
         if value.is_meta or torch.nn.parameter.is_lazy(value):
             raise ModelError(f"{name!r} is a tensor without values; give the state of a model that has been filled")
-        if value.layout != torch.strided or dtype not in TYPES:
-            raise _not_kept(name, f"a tensor of {dtype}, {value.layout}".removesuffix(", torch.strided"))
+        if value.layout != torch.strided or value.is_nested or dtype not in TYPES:
+            layout = "nested" if value.is_nested else str(value.layout)
+            raise _not_kept(name, f"a tensor of {dtype}, {layout}".removesuffix(", torch.strided"))
         host = value.detach().resolve_conj().resolve_neg().cpu()
-        flat = host.clone(memory_format=torch.contiguous_format) if not host.is_contiguous() else host
-        return dtype, tuple(value.shape), flat.reshape(-1).view(torch.uint8).numpy().data
+        flat = host.reshape(-1)  # still with steps, if it is part of another tensor
+        flat = flat if flat.stride(0) == 1 else flat.clone(memory_format=torch.contiguous_format)
+        return dtype, tuple(value.shape), flat.view(torch.uint8).numpy().data
     if isinstance(value, Mapping):
         raise ModelError(
             f"{name!r} holds other values, and is no tensor; give the state of one model, which may be an entry of a "

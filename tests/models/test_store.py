@@ -67,6 +67,19 @@ def test_random_states_come_back_bit_by_bit(store: ModelStore) -> None:
     plain.load_state_dict(store.get(name))
 
 
+@pytest.mark.needs("python:torch")
+def test_a_part_of_a_tensor_with_one_element_is_kept(store: ModelStore) -> None:
+    """It has a step, though there is nothing to step over."""
+    import torch
+
+    state = {"row": torch.arange(10.0)[5::5], "one": torch.arange(21.0).reshape(3, 7)[1:2, ::7]}
+    assert state["row"].stride() == (5,) and state["one"].stride() == (7, 7)
+    found = store.get(store.put(chain(0), state))
+    assert all(torch.equal(found[name], value) for name, value in state.items())
+    with pytest.raises(ModelError, match="is a tensor of float32, nested"):
+        store.put(chain(0), {"w": torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])})
+
+
 def test_numpy_arrays_of_any_order_and_byte_order(store: ModelStore) -> None:
     state = {"l0.weight": np.arange(6, dtype=">f8").reshape(2, 3).T, "l0.bias": np.float32(3)}
     name = store.put(chain(0), state)
