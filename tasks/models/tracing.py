@@ -12,6 +12,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -77,11 +78,15 @@ def graph_of(
     return found.after_preprocessing(*preprocessing)
 
 
+class _Tracer(fx.Tracer):
+    proxy_buffer_attributes = True  # what is computed of buffers alone is of layers, too
+
+
 def _by_fx(model: nn.Module) -> Graph | None:
     try:
         shadow = _copied(model, lambda one: torch.empty_like(one, device="meta"))
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            nodes = fx.Tracer().trace(shadow).nodes
+            nodes = _Tracer().trace(shadow).nodes
     except Exception:  # there are as many ways to fail as there are programs
         return None
     state = _tensors(model)
@@ -94,7 +99,10 @@ def _by_fx(model: nn.Module) -> Graph | None:
         elif node.op == "get_attr" and target in state:
             layers.add(node, target, "parameter", {}, {"value": target}, state)
         elif node.op == "get_attr":
-            layers.add(node, target, "constant", {"value": _plain(_attribute(target, model, shadow))})
+            value = _attribute(target, model, shadow)
+            if isinstance(value, torch.Tensor) and value.is_meta and _attribute(target, model) is None:
+                return None  # computed while tracing, of a copy that has no values
+            layers.add(node, target, "constant", {"value": _plain(value)})
         elif node.op == "call_module":
             module = _uncompiled(modules[target])
             tensors = {role: f"{target}.{role}" for role in _tensors(module)}
@@ -125,10 +133,15 @@ def _by_export(model: nn.Module, example: Sequence[Any] | None) -> Graph | None:
             layers.add(node, fixed[node.name], "constant", {"value": _plain(value)})
         elif node.op == "placeholder":
             layers.add_input(node)
+        elif node.op == "get_attr":  # what one branch computes, as of `torch.cond`
+            inner = _attribute(str(node.target), program.graph_module)
+            codes = {name: one.code for name, one in inner.named_modules() if isinstance(one, fx.GraphModule)}
+            layers.add(node, str(node.target), "constant", {"value": codes})
         elif node.op == "call_function":
-            taken = [held[one.name] for one in node.all_input_nodes if one.name in held]
-            tensors = {str(number): name for number, name in enumerate(taken)}
-            layers.add(node, node.name, _name_of(node.target), _called(node), tensors, state)
+            taken = [one for one in dict.fromkeys(_given(node)) if one.name in held]
+            tensors = {str(number): held[one.name] for number, one in enumerate(taken)}
+            configuration = _called(node, {one: number for number, one in enumerate(taken)})
+            layers.add(node, node.name, _name_of(node.target), configuration, tensors, state)
     return layers.graph("export")
 
 
@@ -150,6 +163,13 @@ def _chain(model: nn.Module) -> Graph:
 
     visit(model, "")
     return Graph(tuple(layers), "chain")
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """An argument that is one of the layer's own tensors."""
+
+    number: int
 
 
 class _Layers:
@@ -231,15 +251,32 @@ def _settings(module: nn.Module, *, whole: bool = True) -> dict[str, Any]:
 
 
 def _given(node: fx.Node) -> list[fx.Node]:
-    """The nodes among a node's arguments, in order, each as often as it is there."""
+    """The nodes among a node's arguments, each as often as it is there, in the order in which JSON has them."""
     found: list[fx.Node] = []
-    fx.node.map_arg((node.args, node.kwargs), found.append)
+
+    def visit(value: Any) -> None:
+        if isinstance(value, fx.Node):
+            found.append(value)
+        elif isinstance(value, Mapping):
+            for name in sorted(value, key=str):
+                visit(value[name])
+        elif isinstance(value, list | tuple):
+            for one in value:
+                visit(one)
+        elif isinstance(value, slice):
+            visit((value.start, value.stop, value.step))
+
+    visit((node.args, node.kwargs))
     return found
 
 
-def _called(node: fx.Node) -> dict[str, Any]:
-    """The arguments of a call, as a layer's configuration has them."""
-    arguments, named = _plain(list(node.args)), _plain(dict(node.kwargs))
+def _called(node: fx.Node, tensors: Mapping[fx.Node, int] | None = None) -> dict[str, Any]:
+    """The arguments of a call, as a layer's configuration has them; those that are tensors of the layer by number."""
+    given: Any = (node.args, node.kwargs)
+    if tensors:
+        own: Any = {one: _Own(number) for one, number in tensors.items()}
+        given = fx.node.map_arg(given, lambda one: own.get(one, one))
+    arguments, named = _plain(given)
     swapped = len(arguments) == 2 and arguments[0] != _GIVEN and arguments[1] == _GIVEN and not named
     if swapped and node.op == "call_function" and _name_of(node.target) in _COMMUTATIVE:
         arguments.reverse()
@@ -251,6 +288,8 @@ def _plain(value: Any) -> Any:
     """A value as JSON has it: what two programs say of equal values is equal."""
     if isinstance(value, fx.Node):
         return _GIVEN
+    if isinstance(value, _Own):
+        return f"{_GIVEN}{value.number}"
     if isinstance(value, str):
         return f"{_GIVEN}{value}" if value.startswith(_GIVEN) else value
     if value is None or isinstance(value, bool | int):

@@ -1,0 +1,116 @@
+"""Models that compute something else have other hashes, however alike they look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from wilkins.tasks.models import Graph
+
+torch: Any = pytest.importorskip("torch", reason="needs python:torch")
+nn: Any = torch.nn
+EXAMPLE = [torch.ones(2, 4)]
+Forward = Callable[[Any, Any], Any]
+
+
+class Model(nn.Module):  # type: ignore[misc]
+    """Two layers, a parameter and a buffer; what it does with them is given."""
+
+    def __init__(self, computed: Forward, *, persistent: bool = True) -> None:
+        super().__init__()
+        self.a, self.b, self._computed = nn.Linear(4, 4), nn.Linear(4, 4), computed
+        self.scale = nn.Parameter(torch.ones(4))
+        self.register_buffer("shift", torch.ones(4), persistent=persistent)
+
+    def forward(self, x: Any) -> Any:
+        return self._computed(self, x)
+
+
+class Branching(Model):
+    """What only torch.export can trace."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) if x.shape[0] < 100 else x
+
+
+def traced(model: Any, example: Sequence[Any] | None = None) -> Graph:
+    from wilkins.tasks.models import graph_of
+
+    return graph_of(model, example)
+
+
+def digests(model: Any, way: str = "fx") -> list[str]:
+    graph = traced(model, EXAMPLE if way == "export" else None)
+    assert graph.traced == way
+    return list(graph.hashes().values())
+
+
+def replaced(by: float) -> Forward:
+    def forward(model: Any, x: Any) -> Any:
+        model.shift = model.shift + by
+        return x * model.shift
+
+    return forward
+
+
+def added(by: float) -> Forward:
+    def forward(model: Any, x: Any) -> Any:
+        model.shift.add_(by)
+        return x * model.shift
+
+    return forward
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda m, x: torch.sub(input=m.a(x), other=m.b(x)), lambda m, x: torch.sub(other=m.a(x), input=m.b(x))),
+        (lambda m, x: x * (m.shift * 2), lambda m, x: x * (m.shift * 3)),
+        (added(2), added(3)),
+        (replaced(2), replaced(3)),
+    ],
+    ids=["named-arguments", "of-a-buffer", "in-a-buffer", "in-its-place"],
+)
+@pytest.mark.parametrize("persistent", [True, False])
+def test_traced_by_fx(one: Forward, other: Forward, persistent: bool) -> None:
+    assert digests(Model(one, persistent=persistent)) != digests(Model(other, persistent=persistent))
+    assert digests(Model(one, persistent=persistent)) == digests(Model(one, persistent=persistent))
+
+
+def test_what_is_computed_of_a_copy_without_values_is_not_traced_by_fx() -> None:
+    assert traced(Model(lambda m, x: x + sum(one.sum() for one in m.parameters()))).traced == "chain"
+
+
+def test_a_buffer_may_be_cut_to_the_size_of_an_input() -> None:
+    digests(Model(lambda m, x: x + m.shift[: x.size(1)]))
+
+
+def without_gradients(by: float) -> Forward:
+    def forward(model: Any, x: Any) -> Any:
+        with torch.no_grad():
+            return x * by + model.scale
+
+    return forward
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda m, x: m.scale - x, lambda m, x: x - m.scale),
+        (
+            lambda m, x: x + torch.addcmul(m.scale, m.shift, m.scale),
+            lambda m, x: x + torch.addcmul(m.scale, m.shift, m.shift),
+        ),
+        (without_gradients(2), without_gradients(3)),
+        (
+            lambda _, x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,)),
+            lambda _, x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 2, (x,)),
+        ),
+    ],
+    ids=["order", "twice", "inner-graph", "branch"],
+)
+def test_traced_by_export(one: Forward, other: Forward) -> None:
+    assert digests(Branching(one), "export") != digests(Branching(other), "export")
+    assert digests(Branching(one), "export") == digests(Branching(one), "export")
