@@ -1,7 +1,8 @@
 """A model as a graph of layers, and the hash of a layer: equal hashes are equal graphs up to and with this layer.
 
-The hash of a layer is H(operation, configuration, hashes of its inputs), a Merkle tree. What a layer is called, and the
-values of its tensors, are no part of it; shapes and types of its tensors are, in its configuration.
+The hash of a layer is H(operation, configuration, hashes of its inputs), a Merkle tree; of layers before it
+that have its tensors, too, the hashes are in it as well. What a layer is called, and the values of its tensors, are no
+part of it; shapes and types of its tensors are, in its configuration.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ _LAYER = checked_json.record(
         "inputs": checked_json.items(checked_json.text),
         "tensors": checked_json.table(checked_json.text, checked_json.text),
         "commutative": checked_json.truth,
+        "tied": checked_json.table(checked_json.text, checked_json.text),
     },
-    optional=("configuration", "inputs", "tensors", "commutative"),
+    optional=("configuration", "inputs", "tensors", "commutative", "tied"),
 )
 _GRAPH = checked_json.record(
     {"traced": checked_json.one_of(*get_args(Traced)), "layers": checked_json.items(_LAYER, least=1)}
@@ -54,6 +56,8 @@ class Layer:
     """Its parameters and buffers: names in the model's state by what it calls them, such as `weight`."""
     commutative: bool = False
     """Whether the order of its inputs does not matter."""
+    tied: Mapping[str, str] = field(default_factory=dict)
+    """Of its tensors, those that have another name in the state, too: the first one, by what the layer calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +87,23 @@ class Graph:
         """The hash of each layer, by its name, in their order; all differ.
 
         Of layers that do the same with the same inputs, but are several with tensors of their own, each has a number in
-        its hash: a graph that uses one layer twice is another than one with two layers.
+        its hash. A layer that has a tensor of one before it says of which: a graph that uses one layer twice is another
+        than one with two layers.
         """
         found: dict[str, str] = {}
+        owners: dict[str, list[str]] = {}
         twins: Counter[str] = Counter()
         for layer in self.layers:
             inputs = [found[one] for one in layer.inputs]
             if layer.commutative:
                 inputs.sort()
-            digest = _digest([layer.operation, layer.configuration, inputs])
+            held = {role: layer.tied.get(role, name) for role, name in layer.tensors.items()}
+            shared = {role: owners[name] for role, name in held.items() if name in owners}
+            digest = _digest([layer.operation, layer.configuration, inputs, *([shared] if shared else [])])
             twins[digest] += 1
             found[layer.name] = digest if twins[digest] == 1 else _digest([digest, twins[digest]])
+            for role, name in held.items():
+                owners.setdefault(name, [found[layer.name], role])
         return found
 
     def upstream(self) -> dict[str, int]:

@@ -28,7 +28,7 @@ from wilkins.tasks.models.graph import Graph
 from wilkins.tasks.models.records import REMOVED, SHELVES, SUFFIX, Record, file_of, read_record
 
 _LOG = logging.getLogger("wilkins.models")
-_FORMAT = 1
+_FORMAT = 2
 _SHORT = 16
 """Bytes of a layer's hash that are kept."""
 _UNSCORED = -math.inf

@@ -91,13 +91,13 @@ def _by_fx(model: nn.Module) -> Graph | None:
         return None
     state = _tensors(model)
     modules = {without_compiled(name): module for name, module in model.named_modules(remove_duplicate=False)}
-    layers = _Layers()
+    layers = _Layers(state)
     for node in nodes:
         target = str(node.target)
         if node.op == "placeholder":
             layers.add_input(node)
         elif node.op == "get_attr" and target in state:
-            layers.add(node, target, "parameter", {}, {"value": target}, state)
+            layers.add(node, target, "parameter", {}, {"value": target})
         elif node.op == "get_attr":
             value = _attribute(target, model, shadow)
             if isinstance(value, torch.Tensor) and value.is_meta and _attribute(target, model) is None:
@@ -106,7 +106,7 @@ def _by_fx(model: nn.Module) -> Graph | None:
         elif node.op == "call_module":
             module = _uncompiled(modules[target])
             tensors = {role: f"{target}.{role}" for role in _tensors(module)}
-            layers.add(node, target, _name_of(type(module)), _settings(module) | _called(node), tensors, state)
+            layers.add(node, target, _name_of(type(module)), _settings(module) | _called(node), tensors)
         elif node.op in ("call_function", "call_method"):
             operation = f"Tensor.{target}" if node.op == "call_method" else _name_of(node.target)
             layers.add(node, node.name, operation, _called(node))
@@ -121,7 +121,8 @@ def _by_export(model: nn.Module, example: Sequence[Any] | None) -> Graph | None:
         program = torch.export.export(_copied(model, lambda one: one.detach()), tuple(example))
     except Exception:  # as with torch.fx
         return None
-    signature, state, layers = program.graph_signature, _tensors(model), _Layers()
+    signature, state = program.graph_signature, _tensors(model)
+    layers = _Layers(state)
     held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     fixed = {**held, **signature.inputs_to_lifted_tensor_constants}
     held = {node: without_compiled(name) for node, name in held.items() if without_compiled(name) in state}
@@ -141,12 +142,13 @@ def _by_export(model: nn.Module, example: Sequence[Any] | None) -> Graph | None:
             taken = [one for one in dict.fromkeys(_given(node)) if one.name in held]
             tensors = {str(number): held[one.name] for number, one in enumerate(taken)}
             configuration = _called(node, {one: number for number, one in enumerate(taken)})
-            layers.add(node, node.name, _name_of(node.target), configuration, tensors, state)
+            layers.add(node, node.name, _name_of(node.target), configuration, tensors)
     return layers.graph("export")
 
 
 def _chain(model: nn.Module) -> Graph:
     layers = [Layer(INPUT, INPUT, {"model": _name_of(type(model))})]
+    first = _first_names(_tensors(model))
 
     def visit(module: nn.Module, path: str) -> None:
         module = _uncompiled(module)
@@ -156,7 +158,8 @@ def _chain(model: nn.Module) -> Graph:
             tensors = {role: f"{path}.{role}" if path else role for role in state}
             configuration = _settings(module, whole=whole) | _forms(state)
             name = path if path not in ("", INPUT) else f"{path or 'model'}.module"
-            layers.append(Layer(name, _name_of(type(module)), configuration, (layers[-1].name,), tensors))
+            tied = _tied(tensors, first)
+            layers.append(Layer(name, _name_of(type(module)), configuration, (layers[-1].name,), tensors, tied=tied))
         for name, child in {} if whole else module._modules.items():
             if child is not None:
                 visit(child, f"{path}.{name}" if path else name)
@@ -173,9 +176,10 @@ class _Own:
 
 
 class _Layers:
-    """Layers as they are found, by the tracer's nodes."""
+    """Layers as they are found, by the tracer's nodes, of a model with this state."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
+        self._state, self._first = state, _first_names(state)
         self._found: list[Layer] = []
         self._by_node: dict[fx.Node, str] = {}
         self._names: Counter[str] = Counter()
@@ -192,16 +196,16 @@ class _Layers:
         operation: str,
         configuration: Mapping[str, Any],
         tensors: Mapping[str, str] | None = None,
-        state: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """A layer, whose tensors are in `state`; one that is used again gets a number behind its name."""
+        """A layer; one that is used again gets a number behind its name."""
         self._names[name] += 1
         name = name if self._names[name] == 1 else f"{name}@{self._names[name]}"
         inputs = tuple(self._by_node[one] for one in _given(node) if one in self._by_node)
-        if tensors and state:
-            configuration = {**configuration, **_forms({role: state[one] for role, one in tensors.items()})}
+        tensors = tensors or {}
+        configuration = {**configuration, **_forms({role: self._state[one] for role, one in tensors.items()})}
         alike = operation in _COMMUTATIVE and len(inputs) == 2 and configuration == {"arguments": [_GIVEN, _GIVEN]}
-        self._found.append(Layer(name, operation, configuration, inputs, tensors or {}, alike))
+        tied = _tied(tensors, self._first)
+        self._found.append(Layer(name, operation, configuration, inputs, tensors, alike, tied))
         self._by_node[node] = name
 
     def graph(self, traced: Traced) -> Graph | None:
@@ -231,6 +235,17 @@ def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     """What a module has in its state, by names without `torch.compile`'s prefixes."""
     state = module.state_dict(keep_vars=True)
     return {without_compiled(name): one for name, one in state.items() if isinstance(one, torch.Tensor)}
+
+
+def _first_names(state: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """The first one of the names that a tensor has, by each of them."""
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(one), name) for name, one in state.items()}
+
+
+def _tied(tensors: Mapping[str, str], first: Mapping[str, str]) -> dict[str, str]:
+    """Of a layer's tensors, those that have another name before theirs, by that."""
+    return {role: first[name] for role, name in tensors.items() if first[name] != name}
 
 
 def _forms(state: Mapping[str, torch.Tensor]) -> dict[str, Any]:

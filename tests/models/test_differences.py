@@ -114,3 +114,34 @@ def without_gradients(by: float) -> Forward:
 def test_traced_by_export(one: Forward, other: Forward) -> None:
     assert digests(Branching(one), "export") != digests(Branching(other), "export")
     assert digests(Branching(one), "export") == digests(Branching(one), "export")
+
+
+def tied(model: Any) -> Any:
+    model.b.weight = model.a.weight
+    return model
+
+
+@pytest.mark.parametrize("way", ["fx", "export"])
+def test_layers_that_share_tensors_are_not_layers_with_their_own(way: str) -> None:
+    kind = Model if way == "fx" else Branching
+    twice = digests(kind(lambda m, x: m.a(m.a(x))), way)
+    two = digests(kind(lambda m, x: m.b(m.a(x))), way)
+    both = digests(tied(kind(lambda m, x: m.b(m.a(x)))), way)
+    assert twice[:2] == two[:2] == both[:2]
+    assert len({one[-1] for one in (twice, two, both)}) == 3
+    assert digests(kind(lambda m, x: m.a(x) * 2 - m.a(x)), way) != digests(kind(lambda m, x: m.a(x) * 2 - m.b(x)), way)
+
+
+def test_a_layer_is_filled_with_what_it_learned_only() -> None:
+    """Where one layer is used twice, the second of two layers had taken its place."""
+    from wilkins.tasks.models.graph import common_tensors
+
+    twice, two = traced(Model(lambda m, x: m.a(m.a(x)))), traced(Model(lambda m, x: m.b(m.a(x))))
+    assert common_tensors(twice, two) == {"a.weight": "a.weight", "a.bias": "a.bias"}
+    assert common_tensors(two, twice) == {"a.weight": "a.weight", "a.bias": "a.bias"}
+
+
+def test_a_chain_says_which_tensors_are_tied() -> None:
+    graphs = [traced(change(Model(lambda _, x: x if x.sum() > 0 else -x))) for change in (tied, lambda model: model)]
+    assert [graph.traced for graph in graphs] == ["chain"] * 2
+    assert graphs[0].hashes()["b"] != graphs[1].hashes()["b"]
