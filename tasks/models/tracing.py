@@ -7,6 +7,7 @@ tensors of its own: for torch.fx they are on torch's `meta` device, which has no
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import math
 import warnings
@@ -16,10 +17,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx, nn
 from torch.nn.parameter import is_lazy
 
+from wilkins.tasks.models.doing import digest_of
 from wilkins.tasks.models.errors import ModelError
 from wilkins.tasks.models.graph import INPUT, Graph, Layer, Traced, without_compiled
 from wilkins.tasks.models.tensors import bytes_of
@@ -44,6 +47,8 @@ _COMMUTATIVE = {
 """Operations of two values whose order does not matter. (Those that write into the first one are left out.)"""
 _GIVEN = "@"
 """What stands for an argument that another layer gives."""
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -108,7 +113,7 @@ def _by_fx(model: nn.Module) -> Graph | None:
             tensors = {role: f"{target}.{role}" for role in _tensors(module)}
             layers.add(node, target, _name_of(type(module)), _settings(module) | _called(node), tensors)
         elif node.op in ("call_function", "call_method"):
-            operation = f"Tensor.{target}" if node.op == "call_method" else _name_of(node.target)
+            operation = f"Tensor.{target}" if node.op == "call_method" else _plain(node.target)
             layers.add(node, node.name, operation, _called(node))
     return layers.graph("fx")
 
@@ -147,14 +152,15 @@ def _by_export(model: nn.Module, example: Sequence[Any] | None) -> Graph | None:
 
 
 def _chain(model: nn.Module) -> Graph:
-    layers = [Layer(INPUT, INPUT, {"model": _name_of(type(model))})]
+    layers = [Layer(INPUT, INPUT, {"model": _name_of(type(model))} | _code_of(model))]
     first = _first_names(_tensors(model))
 
     def visit(module: nn.Module, path: str) -> None:
         module = _uncompiled(module)
         whole = type(module).__module__.startswith("torch.nn") and not isinstance(module, _CONTAINERS)
         state = {role: one for role, one in _tensors(module).items() if whole or "." not in role}
-        if whole or state or not module._modules:
+        is_own = module is not model and not isinstance(module, _CONTAINERS)
+        if whole or state or is_own or not module._modules:
             tensors = {role: f"{path}.{role}" if path else role for role in state}
             configuration = _settings(module, whole=whole) | _forms(state)
             name = path if path not in ("", INPUT) else f"{path or 'model'}.module"
@@ -258,11 +264,32 @@ def _form(tensor: torch.Tensor) -> list[Any]:
 
 
 def _settings(module: nn.Module, *, whole: bool = True) -> dict[str, Any]:
-    """What a module was told when it was made: its public attributes, and with `whole` those of modules within it."""
-    found = {name: _plain(value) for name, value in vars(module).items() if name[0] != "_" and name != "training"}
+    """What a module was told when it was made: its attributes, and with `whole` those of modules within it.
+
+    Of torch's modules these are the public ones, which say what the others follow from. Of others the code counts, too,
+    and so do hooks of all.
+    """
+    of_torch = type(module).__module__.startswith("torch.")
+    found = {
+        name: _plain(value)
+        for name, value in vars(module).items()
+        if name not in _OF_EVERY_MODULE and not (of_torch and name[0] == "_")
+    }
+    hooks = [_plain(one) for kind in _HOOKS for one in vars(module).get(kind, {}).values()]
     inner = module._modules.items() if whole else ()
     within = {name: [_name_of(type(one)), _settings(one)] for name, one in inner if one is not None}
-    return found | ({"modules": within} if within else {})
+    more = {f"{_GIVEN}hooks": hooks, "modules": within}
+    return found | _code_of(module) | {name: one for name, one in more.items() if one}
+
+
+def _code_of(module: nn.Module) -> dict[str, Any]:
+    """What tells its code from that of another module whose class has the same name; nothing of torch's own."""
+    if isinstance(module, torch.jit.ScriptModule):
+        text, constants = module.code_with_constants
+        code: Any = [text, _plain(constants.const_mapping)]
+    else:
+        code = digest_of(type(module).forward, type(module))
+    return {f"{_GIVEN}code": code} if code else {}
 
 
 def _given(node: fx.Node) -> list[fx.Node]:
@@ -324,8 +351,14 @@ def _plain(value: Any) -> Any:
         return {"tensor": _form(value), **known}
     if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format | Enum):
         return str(value)
+    if isinstance(value, np.ndarray):
+        raw = repr(value.tolist()) if value.dtype.hasobject else np.ascontiguousarray(value).tobytes()
+        digest = hashlib.sha256(raw.encode() if isinstance(raw, str) else raw).hexdigest()
+        return {"array": [str(value.dtype), list(value.shape)], "sha256": digest}
+    if isinstance(value, functools.partial):
+        return {"partial": _plain(value.func), "arguments": _plain(value.args), "named": _plain(value.keywords)}
     if callable(value):
-        return _name_of(value)
+        return f"{_name_of(value)} {digest_of(value)}".rstrip()
     text = repr(value)
     return _name_of(type(value)) + ("" if " at 0x" in text else f" {text}")
 

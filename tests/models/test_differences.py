@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -145,3 +146,86 @@ def test_a_chain_says_which_tensors_are_tied() -> None:
     graphs = [traced(change(Model(lambda _, x: x if x.sum() > 0 else -x))) for change in (tied, lambda model: model)]
     assert [graph.traced for graph in graphs] == ["chain"] * 2
     assert graphs[0].hashes()["b"] != graphs[1].hashes()["b"]
+
+
+OTHER_CODE = {
+    "function": """
+        def act(x): return x * BY
+        def made(): return nn.Sequential(nn.TransformerEncoderLayer(4, 2, activation=act))
+    """,
+    "partial": """
+        def made(): return nn.TransformerEncoder(nn.TransformerEncoderLayer(
+            4, 2, activation=functools.partial(F.leaky_relu, negative_slope=BY)), 1)
+    """,
+    "enclosed": """
+        def around(by): return lambda x: x * by
+        def made(): return nn.Sequential(nn.TransformerEncoderLayer(4, 2, activation=around(BY)))
+    """,
+    "hook": """
+        def made():
+            model = nn.Sequential(nn.Linear(4, 4))
+            model[0].register_forward_hook(lambda _, given, found: found * BY)
+            return model
+    """,
+    "parametrization": """
+        class Times(nn.Module):
+            def forward(self, x): return x * BY
+        def made():
+            model = nn.Sequential(nn.Linear(4, 4))
+            parametrize.register_parametrization(model[0], "weight", Times())
+            return model
+    """,
+    "branches": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(4, 4)
+            def times(self, x): return self.a(x) * BY
+            def forward(self, x): return self.times(x) if x.sum() > 0 else x
+        def made(): return Net()
+    """,
+    "private attribute of a part": """
+        class Part(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self._by, self.a = BY, nn.Linear(4, 4)
+            def forward(self, x): return self.a(x) * self._by if x.sum() > 0 else x
+        def made(): return nn.Sequential(Part())
+    """,
+    "array of a part": """
+        class Part(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.by = np.zeros(5000)
+                self.by[2000] = BY
+            def forward(self, x): return x * self.by[2000] if x.sum() > 0 else x
+        def made(): return nn.Sequential(Part())
+    """,
+    "script": """
+        class Net(nn.Module):
+            def forward(self, x): return x * BY
+        def made(): return torch.jit.trace(Net(), torch.ones(2, 4))
+    """,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("what", OTHER_CODE)
+def test_functions_and_classes_of_one_name_and_other_code(what: str) -> None:
+    found = []
+    for by in (2, 2, 3):
+        text = textwrap.dedent(OTHER_CODE[what]).replace("BY", str(by))
+        space: dict[str, Any] = {"__name__": "network"}
+        exec("\n" * by + IMPORTS + text, space)
+        found.append(list(traced(space["made"]()).hashes().values()))
+    assert found[0] == found[1] != found[2]
+
+
+IMPORTS = """
+import functools
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrize
+"""
