@@ -223,17 +223,19 @@ def chain_of_names(tensors: Mapping[str, tuple[str, Sequence[int]]], configurati
     by_layer: dict[str, dict[str, str]] = {}
     for name in sorted(tensors, key=_in_order):
         layer, _, role = name.rpartition(".")
-        by_layer.setdefault(layer or "model", {})[role] = name
+        by_layer.setdefault(layer, {})[role] = name
     for layer, roles in by_layer.items():
         shapes = {role: [tensors[name][0], list(tensors[name][1])] for role, name in roles.items()}
-        name = layer if layer != INPUT else f"{INPUT}.module"
+        name = layer or "model"
+        while name == INPUT or (name != layer and name in by_layer):
+            name += ".module"
         layers.append(Layer(name, "tensors", {"tensors": shapes}, (layers[-1].name,), roles))
     return Graph(tuple(layers), "names")
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
     """Sorts names with numbers as people do: layer 2 before layer 10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"[.]", name)]
+    return [(int(part), "") if re.fullmatch(r"\d{1,18}", part) else (-1, part) for part in name.split(".")]
 
 
 def _digest(value: Any) -> str:

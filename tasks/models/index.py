@@ -18,15 +18,17 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from wilkins.tasks.models.errors import DamagedModel
 from wilkins.tasks.models.graph import Graph
 from wilkins.tasks.models.records import REMOVED, SHELVES, SUFFIX, Record, file_of, read_record
 
+T = TypeVar("T")
 _LOG = logging.getLogger("wilkins.models")
 _FORMAT = 2
 _SHORT = 16
@@ -83,12 +85,15 @@ class Index:
 
     def query(self, graph: Graph, limit: int) -> list[Found]:
         """See `ModelStore.query`."""
+        return self._made_anew_if_broken(lambda: self._checked_query(graph, limit))
+
+    def _made_anew_if_broken(self, ask: Callable[[], T]) -> T:
         try:
-            return self._checked_query(graph, limit)
+            return ask()
         except sqlite3.DatabaseError as error:
             _LOG.warning("the index %s cannot be used (%s), and is made anew", self._path, error)
             self.rebuild()
-            return self._checked_query(graph, limit)
+            return ask()
 
     def rebuild(self) -> None:
         """Make it anew, of the models' files."""
@@ -100,8 +105,12 @@ class Index:
 
     def content(self) -> dict[str, tuple[float, bytes]]:
         """Score and hashes of each model, as the index has them, after it was brought up to date."""
-        rows = self._fresh().execute("SELECT name, score, hashes FROM models")
-        return {name: (score, hashes) for name, score, hashes in rows}
+
+        def rows() -> dict[str, tuple[float, bytes]]:
+            found = self._fresh().execute("SELECT name, score, hashes FROM models")
+            return {name: (score, hashes) for name, score, hashes in found}
+
+        return self._made_anew_if_broken(rows)
 
     def _checked_query(self, graph: Graph, limit: int) -> list[Found]:
         while True:

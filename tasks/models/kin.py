@@ -28,12 +28,13 @@ def difference(one: Record, other: Record) -> Difference:
     pairs = common(one.graph, other.graph)
     blobs = [{layer.name: _blobs(record, layer.tensors) for layer in record.graph.layers} for record in (one, other)]
     same = tuple((mine, its) for mine, its in pairs.items() if blobs[0][mine] == blobs[1][its])
+    unchanged, common_there = set(same), set(pairs.values())
     theirs = {stored.blob for stored in other.tensors.values()}
     return Difference(
         same=same,
-        changed=tuple(pair for pair in pairs.items() if pair not in same),
+        changed=tuple(pair for pair in pairs.items() if pair not in unchanged),
         only_one=tuple(layer.name for layer in one.graph.layers if layer.name not in pairs),
-        only_other=tuple(layer.name for layer in other.graph.layers if layer.name not in pairs.values()),
+        only_other=tuple(layer.name for layer in other.graph.layers if layer.name not in common_there),
         shared_bytes=sum(stored.nbytes for stored in one.tensors.values() if stored.blob in theirs),
     )
 

@@ -267,8 +267,12 @@ class ModelStore:
             return next(filter(None, (self._blobs.damage(*one) for one in sizes.items())), "")
 
     def stored_bytes(self) -> int:
-        """Bytes of all blobs."""
-        return sum(path.stat().st_size for digest, path in self._blobs.files() if digest)
+        """Bytes of all blobs; of those that are removed meanwhile some are left out."""
+        found = 0
+        for digest, path in self._blobs.files():
+            with contextlib.suppress(FileNotFoundError):
+                found += path.stat().st_size if digest else 0
+        return found
 
     def _existing(self) -> Path:
         if not self._models.is_dir():

@@ -190,6 +190,19 @@ def test_verify_mends_the_index(folder: Path, capsys: pytest.CaptureFixture[str]
     assert out.count("all right") == 3 and "left: damaged:" in out
 
 
+def test_verify_makes_an_index_anew_that_is_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file_in(folder).write_bytes(b"garbage" * 100)
+    assert "left: all right" in said(capsys, "verify", folder)
+    assert [one.name for one in ModelStore(folder).query(chain(4, head="left"))] == ["left"]
+
+
+def test_what_is_pruned_meanwhile_is_not_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ModelStore(folder)
+    before, found = store.stored_bytes(), list(store._blobs.files())
+    monkeypatch.setattr(store._blobs, "files", lambda: iter([*found, ("00" * 32, folder / "removed")]))
+    assert store.stored_bytes() == before
+
+
 def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is no folder; give the folder of a model store" in said(capsys, "list", tmp_path / "none", code=2)
     assert "holds no models" in said(capsys, "prune", tmp_path, code=2)

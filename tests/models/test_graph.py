@@ -160,6 +160,13 @@ def test_layers_from_names_of_tensors() -> None:
     assert common_prefix(graph, chain_of_names(names | {"net.11.weight": ("float32", [2])}, {})) == 4
 
 
+def test_names_of_tensors_that_look_like_names_of_layers() -> None:
+    """No tensor takes the place of another one, and no two layers get one name."""
+    names = ["weight", "model.weight", "input.weight", "input.module.weight", "model.module.bias", f"{'9' * 5000}.w"]
+    graph = chain_of_names({name: ("float32", [place]) for place, name in enumerate(names)}, {})
+    assert sorted(name for layer in graph.layers for name in layer.tensors.values()) == sorted(names)
+
+
 @st.composite
 def graphs(draw: Callable[..., Any]) -> Graph:
     """Random layers of few kinds, so that graphs have some in common."""
