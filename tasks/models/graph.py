@@ -126,18 +126,27 @@ class Graph:
         Args:
             has: whether it holds of a layer, by its name.
         """
-        upstream = self._upstream_sets()
-        places = {layer.name: 1 << place for place, layer in enumerate(self.layers)}
-        unknown = list(upstream)
-        found: set[str] = set()
+        upstream = list(self._upstream_sets().values())
+        downstream = self._downstream_sets()
+        found, unknown = 0, (1 << len(self.layers)) - 1
         while unknown:
-            middle = unknown[len(unknown) // 2]
-            if has(middle):
-                found |= {one for one in unknown if upstream[middle] & places[one]}
-                unknown = [one for one in unknown if one not in found]
+            middle = (_lowest(unknown) + unknown.bit_length()) // 2
+            place = middle + _lowest(unknown >> middle)
+            if has(self.layers[place].name):
+                found |= upstream[place]
+                unknown &= ~upstream[place]
             else:
-                unknown = [one for one in unknown if not upstream[one] & places[middle]]
-        return [name for name in upstream if name in found]
+                unknown &= ~downstream[place]
+        return [layer.name for place, layer in enumerate(self.layers) if found >> place & 1]
+
+    def _downstream_sets(self) -> list[int]:
+        """The layers that take from each layer, by way of others or not, and with it."""
+        places = {layer.name: place for place, layer in enumerate(self.layers)}
+        sets = [1 << place for place in range(len(self.layers))]
+        for place in range(len(self.layers) - 1, -1, -1):
+            for one in self.layers[place].inputs:
+                sets[places[one]] |= sets[place]
+        return sets
 
     def plain(self) -> dict[str, Any]:
         """Values of JSON, for `restored`; what is empty is left out."""
@@ -231,6 +240,11 @@ def chain_of_names(tensors: Mapping[str, tuple[str, Sequence[int]]], configurati
             name += ".module"
         layers.append(Layer(name, "tensors", {"tensors": shapes}, (layers[-1].name,), roles))
     return Graph(tuple(layers), "names")
+
+
+def _lowest(bits: int) -> int:
+    """The place of the lowest bit that is set."""
+    return (bits & -bits).bit_length() - 1
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:

@@ -198,6 +198,13 @@ def test_of_a_long_chain_few_layers_are_asked_for() -> None:
     assert found == [f"x{n}" for n in range(637)] and len(asked) <= 11
 
 
+@pytest.mark.timeout(10)
+def test_of_many_branches_the_layers_are_found_in_time() -> None:
+    branches = (Layer(f"x{place}", "f", {"place": place}, ("input",)) for place in range(6000))
+    graph = Graph((Layer("input", "input"), *branches), "fx")
+    assert graph.layers_that(lambda name: name == "input") == ["input"]
+
+
 @given(graphs(), graphs())
 def test_what_two_graphs_have_in_common_is_closed_upstream(one: Graph, other: Graph) -> None:
     pairs = common(one, other)
