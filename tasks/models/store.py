@@ -316,14 +316,23 @@ class ModelStore:
                 file.write(raw)
                 file.flush()
                 os.fsync(file.fileno())
-            try:
-                _name(part, path)
-            except FileExistsError:
-                self._check_same(record, path)
+            while not self._is_named(part, path, record):
+                pass
         finally:
             part.unlink(missing_ok=True)
         sync(path.parent)
         return record.name
+
+    def _is_named(self, part: Path, path: Path, record: Record) -> bool:
+        """Give a model's file its name; false if another one had it, and has been removed since."""
+        try:
+            _name(part, path)
+        except FileExistsError:
+            try:
+                self._check_same(record, path)
+            except FileNotFoundError:
+                return False
+        return True
 
     def _check_same(self, record: Record, path: Path) -> None:
         if read_record(path).identity != record.identity:

@@ -372,6 +372,23 @@ def test_what_could_not_be_read_again_is_not_put(store: ModelStore, said: dict[s
     assert not list(store.folder.rglob("*.json"))
 
 
+@pytest.mark.timeout(30)
+def test_a_model_of_the_same_name_that_is_removed_meanwhile(store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put(chain(1), state_of(1, 1), name="a")
+    link = os.link
+
+    def removed_then(part: Path, path: Path) -> None:
+        try:
+            link(part, path)
+        except FileExistsError:
+            Path(path).unlink()
+            raise
+
+    monkeypatch.setattr("os.link", removed_then)
+    assert store.put(chain(1), state_of(1, 2), name="a") == "a"
+    assert np.array_equal(store.get("a", library="numpy")["l0.weight"], state_of(1, 2)["l0.weight"])
+
+
 def test_scores_may_be_numbers_of_numpy(store: ModelStore) -> None:
     store.put(chain(1), state_of(1, 1), name="a", score=np.float32(0.5))
     assert store.record("a").score == 0.5
