@@ -302,6 +302,10 @@ def test_where_the_time_went_in_words(found: list[Share], summary: dict[str, Any
     assert words in " ".join(advise(found, [Join("sim", "look", "x*.h5")], summary))
 
 
+def test_a_task_that_has_no_step_was_not_slow_to_begin_one() -> None:
+    assert advise([_spent("sim", starting=1.0)], [], {}) == advise([], [], {})
+
+
 def test_a_reader_of_the_newest_steps_holds_nobody_up_and_misses_none() -> None:
     """Its policy leaves out what comes while it is busy."""
     spent = [_spent("sim", computing=0.3, waiting_for_room=0.6), _spent("look", computing=0.95)]

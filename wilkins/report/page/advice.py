@@ -123,8 +123,8 @@ def _pace(found: Sequence[Share], joins: Sequence[Join]) -> Iterator[str]:
 
 
 def _starts(found: Sequence[Share]) -> Iterator[str]:
-    """Time before the first step."""
-    slow = [share for share in found if _part(share, "starting") >= _MUCH]
+    """Time before the first step; of tasks that had one."""
+    slow = [share for share in found if 1 > _part(share, "starting") >= _MUCH]
     if slow:
         longest = max(slow, key=lambda share: share.of["starting"] * share.seconds)
         yield (

@@ -73,4 +73,4 @@ def channels_of(summary: Mapping[str, Any]) -> str:
     head = ("from", "to", "files", "published", "read", "skipped", "dropped", "let go", "not read")
     keys = ("producer", "consumer", "files", "published", "read", "skipped", "dropped", "let_go", "unread")
     rows = [tuple(one[key] for key in keys) for one in summary.get("channels", ())]
-    return table(head, rows, frozenset(range(3, len(head)))) if rows else paragraph("No files were exchanged.")
+    return table(head, rows, frozenset(range(3, len(head)))) if rows else paragraph("No steps were exchanged.")
