@@ -12,6 +12,7 @@ from typing import Literal
 import pytest
 
 from support.running import MPIEXEC, WAITS, Finished, must_run, wait_for, write_program
+from support.small_workflows import Workflow
 from support.streams import Streams, steps
 from wilkins.transport.board import Board
 from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
@@ -575,3 +576,16 @@ def test_ranks_that_list_each_for_itself_are_shown_the_same(tmp_path: Path) -> N
     shown = streams.got("share")
     assert sorted(shown) == sorted(2 * list(dict.fromkeys(shown)))
     assert sorted(name for line in dict.fromkeys(shown) for name in line.split()) == [f"plt{n:04}.h5" for n in range(6)]
+
+
+def test_folders_above_those_of_a_whole_pattern(tmp_path: Path) -> None:
+    """A glob lists them first: until a producer has begun a file, they may come to hold what it looks for."""
+    flow = Workflow(tmp_path)
+    (tmp_path / "out").mkdir()
+    pattern = f"{tmp_path}/out/step*/x.dat"
+    write = "import os, time\ntime.sleep(1)\n"
+    write += f"os.mkdir('{tmp_path}/out/step0')\nopen('{tmp_path}/out/step0/x.dat', 'w').write('0')\n"
+    flow.task("writer", write, outports=[{"filename": pattern}])
+    read = f"import glob\nprint(len(glob.glob('{pattern}')))\n"
+    flow.task("reader", read, inports=[{"filename": pattern}], rerun="never", enough=True)
+    assert "reader | 1" in flow.run().out

@@ -45,7 +45,7 @@ Held holds_in(const Process& p, const PortRecord& inport, const Listed& listed) 
     return std::count(pattern, pattern + strlen(pattern), '/') == std::count(whole.begin(), whole.end(), '/') &&
                    glob_match(std::string(pattern, base_of(pattern)).c_str(), whole.c_str())
                ? Held::yes
-               : Held::no;
+               : holds_in(p, p.board.index(inport), Bases{});
 }
 
 bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
