@@ -50,3 +50,15 @@ def test_a_signal_meanwhile_ends_all(tmp_path: Path) -> None:
         assert finished.code == 128 + signal.SIGINT
         assert finished.seconds < 10, finished.err
         wait_for(lambda: not processes_in(tmp_path), 10, "the end of all")
+
+
+def test_a_host_whose_shell_prints_is_named(tmp_path: Path) -> None:
+    programs(tmp_path)
+    (tmp_path / "workflow.yaml").write_text(WORKFLOW)
+    noisy = f'#!/bin/sh\nif [ "$1" = b ]; then echo "Welcome to b"; fi\nexec {HERE} "$@"\n'
+    variables = {"WILKINS_RSH": str(write_program(tmp_path / "noisy", noisy))}
+    finished = run_tree(WORDS, 60, tmp_path, variables)
+    assert finished.code == 1
+    assert "the host b is lost, with ana" in finished.err
+    assert "no message of this version of Wilkins: 'Welcome to b'; is the same version" in finished.err
+    assert "Traceback" not in finished.err

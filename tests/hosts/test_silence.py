@@ -9,14 +9,14 @@ import resource
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hosts.pseudo import HERE, programs
 
 from support.resuming import command_of
 from support.running import WILKINS, Tree, processes_in, run_tree, started_tree, wait_for
-from wilkins.launch.hosts.control import Control
+from wilkins.launch.hosts.control import Control, Message
+from wilkins.launch.hosts.messages import Alive, EndWait, Say
 
 HOSTS = {"WILKINS_RSH": str(HERE)}
 PAIR = """
@@ -26,9 +26,9 @@ tasks:
 """
 
 
-def heard_until_silence(control: Control) -> list[dict[str, Any]]:
+def heard_until_silence(control: Control) -> list[Message]:
     """Messages until for 2.5 s none has come."""
-    found: list[dict[str, Any]] = []
+    found: list[Message] = []
     last = time.monotonic()
     while time.monotonic() < last + 2.5:
         if some := control.received():
@@ -44,9 +44,9 @@ def test_who_stands_still_lives_within_its_patience_only() -> None:
     with Control.with_pulse([says], 2.5):
         said = heard_until_silence(hears)
         assert said
-        assert all(1.0 <= message["stands"] <= 2.5 for message in said)
-        says.send(word=1)
-        assert set(map(frozenset, heard_until_silence(hears))) == {frozenset({"word"}), frozenset({"stands"})}
+        assert all(isinstance(message, Alive) and 1.0 <= message.stands <= 2.5 for message in said)
+        says.send(EndWait())
+        assert set(map(type, heard_until_silence(hears))) == {EndWait, Alive}
 
 
 def test_no_sign_of_life_falls_into_a_message() -> None:
@@ -54,11 +54,11 @@ def test_no_sign_of_life_falls_into_a_message() -> None:
     here, there = os.pipe()
     hears, says = Control(here, os.dup(there), waits=False), Control(os.dup(here), there, waits=False)
     with Control.with_pulse([says], 3.0):
-        says.send(text="x" * 100_000)
+        says.send(Say("x" * 100_000))
         time.sleep(2.5)
         assert hears.received() == []  # what the pipe had room for
-        says.send(word=1)
-        assert [set(message) for message in heard_until_silence(hears)][:2] == [{"text"}, {"word"}]
+        says.send(EndWait())
+        assert heard_until_silence(hears)[:2] == [Say("x" * 100_000), EndWait()]
 
 
 def keepers(tree: Tree) -> list[int]:

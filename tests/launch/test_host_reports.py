@@ -11,6 +11,7 @@ from wilkins.launch.hosts.clashes import clashes
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.crossings import host_trace
 from wilkins.launch.hosts.hostpolls import HostPolls
+from wilkins.launch.hosts.messages import EndWait, Grow
 from wilkins.launch.hosts.relaynames import relay_name_replacer
 from wilkins.launch.hosts.status import HostStatus
 from wilkins.launch.hosts.waits import StuckDetector, sole_active
@@ -70,7 +71,7 @@ def verdicts(found: StuckDetector, states: list[tuple[HostPart, HostStatus]], un
         if verdict != "goes on":
             said.append((float(second), verdict))
         if verdict.startswith("may"):
-            found.tried({"grow": 1} if verdict == "may grow" else {"end_wait": True}, did=False)
+            found.tried(Grow(1) if verdict == "may grow" else EndWait(), did=False)
     return said
 
 
@@ -98,7 +99,7 @@ def test_after_a_wait_has_ended_all_begins_anew(tmp_path: Path) -> None:
     still = StuckDetector()
     states = [(part, state(part)) for part in found]
     assert verdicts(still, states, 1) == [(1.0, "may grow")]
-    still.tried({"end_wait": True}, did=True)
+    still.tried(EndWait(), did=True)
     assert verdicts(still, states, 1) == [(1.0, "may grow")]
     assert still.step == 1
 

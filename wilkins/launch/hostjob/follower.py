@@ -10,11 +10,12 @@ import socket
 import struct
 import time
 from pathlib import Path
-from typing import Any
 
 from wilkins.errors import ResourceError
-from wilkins.launch.hosts.control import Control
-from wilkins.launch.job.programs import IdleRank, RankProgram
+from wilkins.launch.hostjob.messages import Comes, Gone, Leave, Orphaned, Over, Signalled, Start, StartIdle, Stop, Wake
+from wilkins.launch.hosts.control import Control, Message
+from wilkins.launch.hosts.messages import Say
+from wilkins.launch.job.programs import IdleRank
 from wilkins.launch.programs import process
 from wilkins.launch.programs.output import Log, Stream, Terminal
 from wilkins.launch.programs.process import GRACE, Program
@@ -55,7 +56,7 @@ class Follower:
     def __init__(self, connection: socket.socket, rank: int) -> None:
         self._connection = connection
         self._control = Control(connection.fileno(), connection.fileno(), waits=True)
-        self._control.send(rank=rank)
+        self._control.send(Comes(rank))
         self._starter = os.getppid()
         self._selector = selectors.DefaultSelector()
         self._program: Program | None = None
@@ -84,16 +85,16 @@ class Follower:
                 self._look()
         return self._code
 
-    def _send(self, **message: Any) -> None:
+    def _send(self, message: Message) -> None:
         with contextlib.suppress(OSError):  # the keeper has ended, which `_hear` finds
-            self._control.send(**message)
+            self._control.send(message)
 
     def _send_signals(self, signals: Signals) -> None:
         while signals.received:
-            self._send(signal=signals.received.pop(0))
+            self._send(Signalled(signals.received.pop(0)))
         if os.getppid() != self._starter:  # Open MPI's mpirun ends no rank that is not in MPI when it is killed
             self._starter = os.getppid()
-            self._send(orphan=1)
+            self._send(Orphaned())
 
     def _hear(self) -> None:
         messages = self._control.received()
@@ -104,32 +105,29 @@ class Follower:
             time.sleep(_LINGER)
             return
         for message in messages:
-            if "start" in message:
-                self._start(message["start"])
-            elif "idle" in message:
-                self._start_idle_rank(message["idle"], message["token"])
-            elif "wake" in message:
-                if self._idle_rank is not None:
+            match message:
+                case Start():
+                    self._start(message)
+                case StartIdle(library, token):
+                    self._start_idle_rank(library, token)
+                case Wake() if self._idle_rank is not None:
                     self._idle_rank.wake()
-            elif "stop" in message:
-                self._stop(GRACE)
-            elif "leave" in message:
-                self._code = message["leave"]
+                case Stop():
+                    self._stop(GRACE)
+                case Leave(code):
+                    self._code = code
 
-    def _start(self, start: dict[str, Any]) -> None:
-        self._ranks = Path(start["ranks"]), start["place"]
-        label = start["label"]
-        self._log = Log(
-            label, Path(start["log"]), Terminal([label, start["widest"]], quiet=start["quiet"], colours=False)
-        )
-        program = RankProgram(**start["program"])
+    def _start(self, start: Start) -> None:
+        self._ranks = Path(start.ranks), start.place
+        terminal = Terminal([start.label, start.widest], quiet=start.quiet, colours=False)
+        self._log = Log(start.label, Path(start.log), terminal)
         try:
-            self._program = program.start()
+            self._program = start.program.start()
         except OSError as error:
             about = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
-            self._send(say=f"{label}: cannot start {program.words[0]}: {about}")
-            self._send(over=127)
-            self._send(gone=127)
+            self._send(Say(f"{start.label}: cannot start {start.program.words[0]}: {about}"))
+            self._send(Over(127))
+            self._send(Gone(127))
             return
         self._over_sent = False
         self._selector.register(self._program.output, selectors.EVENT_READ, Stream(self._program.output, self._log))
@@ -137,7 +135,7 @@ class Follower:
     def _start_idle_rank(self, library: str | None, token: str) -> None:
         """Take part in the job's initialisation and finalisation of MPI, if any program of it does."""
         if library is None:
-            self._send(gone=0)
+            self._send(Gone(0))
             return
         self._idle_rank = IdleRank(library, token)
         self._program = self._idle_rank.program
@@ -146,7 +144,7 @@ class Follower:
         if self._log is not None:
             self._log.mute()
         if self._program is None:
-            self._send(gone=0)
+            self._send(Gone(0))
         else:
             process.send([self._program.pid], signal.SIGTERM if grace else signal.SIGKILL, group=True)
             self._kill_at = min(self._kill_at, time.monotonic() + grace)
@@ -162,7 +160,7 @@ class Follower:
             return
         if not self._over_sent and (code := self._over()) is not None:
             self._over_sent = True
-            self._send(over=code)
+            self._send(Over(code))
         ended = process.reap([self._program.pid])
         if not ended:
             if time.monotonic() >= self._kill_at:
@@ -175,8 +173,8 @@ class Follower:
         if not self._over_sent:
             self._over_sent = True
             over = self._over()
-            self._send(over=code if over is None else over)
-        self._send(gone=code)
+            self._send(Over(code if over is None else over))
+        self._send(Gone(code))
 
     def _end_output(self) -> None:
         """Keep the last output of the program, and close the pipe for processes that it has left."""

@@ -8,17 +8,21 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from wilkins.errors import WilkinsError
 from wilkins.launch.hostjob import meeting
+from wilkins.launch.hostjob import messages as of_job
 from wilkins.launch.hostjob.ranks import Ranks
-from wilkins.launch.hosts.control import Control
+from wilkins.launch.hostjob.setup import JobSetup
+from wilkins.launch.hosts.control import Control, Message
 from wilkins.launch.hosts.keeper import Keeper, serve
+from wilkins.launch.hosts.messages import Say, Setup
 from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.hosts.startup import Refused, Startup
-from wilkins.launch.job.programs import Worlds, label
+from wilkins.launch.job.programs import label
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE
@@ -31,7 +35,7 @@ from wilkins.launch.watch.stopping import Stop
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import HostPart, lead_host, spans
 from wilkins.transport.board import Board, BoardHeldError
-from wilkins.values import asdict
+from wilkins.values import replace
 
 _VERDICT_WITHIN = 30.0
 """Seconds after the end of a host's part within which the head says what all exit with."""
@@ -40,10 +44,9 @@ _VERDICT_WITHIN = 30.0
 class _World(Spanning):
     """This host's part of tasks whose first program runs on ranks of the job, on this host or on several."""
 
-    def __init__(self, plan: Plan, part: HostPart, run: Path, setup: dict[str, Any], ranks: Ranks) -> None:
+    def __init__(self, plan: Plan, part: HostPart, run: Path, setup: JobSetup, ranks: Ranks) -> None:
         super().__init__(plan, part, run)
         self._setup = setup
-        self._worlds = Worlds(setup["ports"], setup["libraries"], setup["idle_rank"])
         self._ranks = ranks
         self._layers: dict[int, dict[str, str]] = {}
         self._started: set[int] = set()
@@ -51,7 +54,7 @@ class _World(Spanning):
         """By task that has begun: how the programs of its ranks here have ended, by place."""
         self.whole = {place: plan.tasks[index] for place, index in enumerate(part.tasks)}
 
-    def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
+    def serve(self, board: Board, ports: BoardPorts, token: str, addresses: Mapping[str, str]) -> None:
         super().serve(board, ports, token, addresses)
         self._board = board
         self._token = token
@@ -59,7 +62,7 @@ class _World(Spanning):
         for place, task in self.whole.items():
             if not env.joins_world(task):
                 for number in self.numbers(place):
-                    self._ranks.send(number, idle=self._worlds.idle_rank, token=token)
+                    self._ranks.send(number, of_job.StartIdle(self._setup.worlds.idle_rank, token))
 
     def family(self) -> list[int]:
         return [*process.descendants(os.getpid()), *process.members(VARIABLE, self._token)]
@@ -87,10 +90,10 @@ class _World(Spanning):
         self._started.add(task.index)
         self._codes[task.index] = {}
         for place, number in enumerate(self.numbers(task.index)):
-            self._ranks.send(number, start=self._start(task, place))
+            self._ranks.send(number, self._start(task, place))
         return self.start_placeholder(task)
 
-    def _start(self, task: TaskPlan, place: int) -> dict[str, Any]:
+    def _start(self, task: TaskPlan, place: int) -> of_job.Start:
         """The program of a rank, as a message to its launcher."""
         whole = self.whole[task.index]
         rank = self._part.first_ranks[task.index] + place
@@ -100,16 +103,16 @@ class _World(Spanning):
         own = {VARIABLE: self._token, **self.own_variables(whole)}
         layer = {**self._layers.get(task.index, {}), **self._board.environment(task.index, place)}
         run = self._board.path
-        program = self._worlds.program(whole, run, own, layer, **where)
-        return {
-            "program": asdict(program),
-            "label": label(whole, rank),
-            "widest": self._setup["widest"],
-            "quiet": self._setup["quiet"],
-            "log": str(self.log_path(task.index, place)),
-            "ranks": str(run / "ranks"),
-            "place": whole.first_rank + place,
-        }
+        program = self._setup.worlds.program(whole, run, own, layer, **where)
+        return of_job.Start(
+            program=program,
+            label=label(whole, rank),
+            widest=self._setup.widest,
+            quiet=self._setup.quiet,
+            log=str(self.log_path(task.index, place)),
+            ranks=str(run / "ranks"),
+            place=whole.first_rank + place,
+        )
 
     def log_path(self, task: int, place: int) -> Path:
         """The log of a rank."""
@@ -121,7 +124,7 @@ class _World(Spanning):
         codes = self._codes[task]
         codes[place] = code
         if len(codes) == self._part.plan.tasks[task].nprocs:
-            control.send(done=self._part.tasks[task], clean=not any(codes.values()))
+            control.send(of_job.Done(self._part.tasks[task], not any(codes.values())))
 
     def code_of(self, number: int) -> int | None:
         """The exit code of its program; None for a rank without one."""
@@ -152,8 +155,7 @@ class JobKeeper(Keeper):
 
     _spanning: _World
 
-    def __init__(self, control: Control, setup: dict[str, Any], ranks: Ranks) -> None:
-        """`setup`: the head's first message, as for any keeper, and more (`lead.JobHead.more`)."""
+    def __init__(self, control: Control, setup: JobSetup, ranks: Ranks) -> None:
         self._setup = setup
         self._ranks = ranks
         self._late = float("inf")
@@ -177,26 +179,26 @@ class JobKeeper(Keeper):
                 self._inbox.unregister(key.fd)
         return True
 
-    def _handle(self, messages: list[dict[str, Any]]) -> None:
+    def _handle(self, messages: Sequence[Message]) -> None:
         super()._handle(messages)
-        if any("finalize" in message for message in messages):
-            self._ranks.send_all(wake=1)
+        if any(isinstance(message, of_job.Finalize) for message in messages):
+            self._ranks.send_all(of_job.Wake())
 
-    def _handle_rank(self, number: int, message: dict[str, Any]) -> None:
+    def _handle_rank(self, number: int, message: Message) -> None:
         assert self._supervisor is not None
-        if "over" in message:
-            self._spanning.note_over(number, message["over"], self._control)
-        elif "gone" in message:
-            self._note_gone(number, message["gone"])
-        elif "say" in message:
-            self._control.send(say=message["say"])
-        elif "signal" in message:
-            code = message["signal"]
-            self._supervisor.stop(128 + code, f"stopped by {signal.Signals(code).name}")
-        elif "orphan" in message:
-            self._supervisor.stop(1, "the process that started the ranks of this job was killed; the run ends")
-        elif "left" in message:
-            self._supervisor.stop(1, f"the launcher of rank {number} was killed; the run cannot go on")
+        match message:
+            case of_job.Over(code):
+                self._spanning.note_over(number, code, self._control)
+            case of_job.Gone(code):
+                self._note_gone(number, code)
+            case Say():
+                self._control.send(message)
+            case of_job.Signalled(of_signal):
+                self._supervisor.stop(128 + of_signal, f"stopped by {signal.Signals(of_signal).name}")
+            case of_job.Orphaned():
+                self._supervisor.stop(1, "the process that started the ranks of this job was killed; the run ends")
+            case of_job.Left():
+                self._supervisor.stop(1, f"the launcher of rank {number} was killed; the run cannot go on")
 
     def _note_gone(self, number: int, code: int) -> None:
         """The process of a rank's program has ended, which may be long after its last step."""
@@ -206,7 +208,7 @@ class JobKeeper(Keeper):
         task, place = self._spanning.place_of(number)
         who = self._spanning.whole[task].name
         if known is None:
-            library = self._setup["idle_rank"]
+            library = self._setup.worlds.idle_rank
             self._supervisor.stop(1, f"{who}: its rank could not join the MPI job with {library}: {Exit(code)}")
             return
         self._supervisor.stop(
@@ -226,7 +228,7 @@ class JobKeeper(Keeper):
     def _stop_ranks(self) -> None:
         if self._late == float("inf"):
             self._late = time.monotonic() + 2 * GRACE
-            self._ranks.send_all(stop=1)
+            self._ranks.send_all(of_job.Stop())
 
     def _tick(self) -> float | None:
         super()._tick()
@@ -257,28 +259,29 @@ class _Startup(Startup):
         self._ranks = ranks
         self.selector.register(ranks.fileno(), selectors.EVENT_READ, self._hear_ranks)
 
-    def handle(self, message: dict[str, Any]) -> None:
-        if "leave" in message:  # the run is not set up
-            raise Refused(message["leave"])
+    def handle(self, message: Message) -> None:
+        if isinstance(message, of_job.Leave):  # the run is not set up
+            raise Refused(message.code)
         try:
             super().handle(message)
         except EOFError:  # or ends before it has begun
             raise Refused(_verdict(self._control)) from None
 
     def _hear_ranks(self) -> None:
-        for number, message in self._ranks.heard():
-            if "rank" in message:
-                self._control.send(rank=number)
-            elif "left" in message:
+        for _, message in self._ranks.heard():
+            if isinstance(message, of_job.Comes):
+                self._control.send(message)
+            elif isinstance(message, of_job.Left):
                 raise EOFError
 
 
 def _keep(link: meeting.Link, ranks: Ranks) -> int:
     """Keep this host to the end of the run; the verdict."""
 
-    def make(setup: dict[str, Any]) -> Keeper:
+    def make(setup: Setup) -> Keeper:
+        assert isinstance(setup, JobSetup)
         ranks.close_listener()
-        keeper = JobKeeper(link.control, {**setup, "key": link.key}, ranks)
+        keeper = JobKeeper(link.control, replace(setup, key=link.key), ranks)
         with (keeper.run / "hosts" / f"{keeper.name}.log").open("ab") as log:
             os.dup2(log.fileno(), sys.stderr.fileno())
         return keeper
@@ -296,8 +299,8 @@ def _verdict(control: Control) -> int:
             if messages is None:
                 break
             for message in messages:
-                if "leave" in message:
-                    return int(message["leave"])
+                if isinstance(message, of_job.Leave):
+                    return message.code
     return 1
 
 
@@ -323,7 +326,7 @@ def main(descriptor: int, path: Path) -> int:
     except WilkinsError as error:
         print(f"wilkins: error: {error}", file=sys.stderr, flush=True)
         code = error.exit_code
-    ranks.send_all(leave=code)
+    ranks.send_all(of_job.Leave(code))
     return 0
 
 

@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.launch.hostjob.meeting import Joined, Meeting
+from wilkins.launch.hostjob.messages import Done, Finalize, Leave
+from wilkins.launch.hostjob.setup import JobSetup
 from wilkins.launch.hosts import head
+from wilkins.launch.hosts.control import Message
 from wilkins.launch.hosts.head import Head
 from wilkins.launch.hosts.host import Host
+from wilkins.launch.hosts.messages import JobEnded
 from wilkins.launch.job.planned import Planner, planned_for, worlds_of
-from wilkins.launch.job.programs import labels
+from wilkins.launch.job.programs import Worlds, labels
 from wilkins.launch.job.rank import Rank
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs import environment as env
@@ -21,27 +25,26 @@ from wilkins.plan.placing import as_launched
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import HostPart
 from wilkins.terminal.reporting import report
-from wilkins.values import asdict, replace
-
-_OF_TASKS = ("ports", "libraries")
-"""Values by task: each keeper gets those of its own tasks."""
+from wilkins.values import fields, replace
 
 
 class JobHead(Head):
     """The head of a job's run."""
 
-    def __init__(self, hosts: Sequence[Joined], more: dict[str, Any], plan: Plan, *rest: Any) -> None:
-        """`hosts`: in the order of the plan's; `more`: values for all keepers."""
+    def __init__(self, hosts: Sequence[Joined], widest: str, worlds: Worlds, plan: Plan, *rest: Any) -> None:
+        """`hosts`: in the order of the plan's; `widest`, `worlds`: as of `JobSetup`, for all tasks."""
         self._joined = hosts
-        self._more = more
+        self._widest = widest
+        self._worlds = worlds
         self._begun = {task.index for task in plan.tasks if env.joins_world(task)}
         self._done: dict[int, list[bool]] = {}
         super().__init__(plan, *rest)
 
-    def more(self, part: HostPart) -> dict[str, Any]:
-        here = {str(task) for task in part.tasks}
-        of_tasks = {name: self._more[name] for name in _OF_TASKS}
-        return {**self._more, **{name: {task: of[task] for task in here & of.keys()} for name, of in of_tasks.items()}}
+    def setup(self, part: HostPart) -> JobSetup:
+        """The key does not cross: the keepers have it from the file by which they have come."""
+        common = super().setup(part)
+        given = {one.name: getattr(common, one.name) for one in fields(common)}
+        return JobSetup(**{**given, "key": ""}, widest=self._widest, worlds=self._worlds.of(part.tasks))
 
     def start(self, part: HostPart) -> Host:
         joined = self._joined[part.host]
@@ -49,9 +52,9 @@ class JobHead(Head):
         (self.records.path / "hosts" / f"{name}.log").touch()
         return Host(part, name, joined.address, None, joined.link.control, time.monotonic())
 
-    def handle(self, host: Host, message: dict[str, Any]) -> None:
-        if "done" in message:
-            self._note_done(message["done"], clean=message["clean"])
+    def handle(self, host: Host, message: Message) -> None:
+        if isinstance(message, Done):
+            self._note_done(message.task, clean=message.clean)
         else:
             super().handle(host, message)
 
@@ -63,12 +66,12 @@ class JobHead(Head):
             return
         for host in self.hosts:
             if task in host.part.tasks and not host.over:
-                self.send(host, over=task, clean=all(done))
+                self.send(host, JobEnded(task, all(done)))
         self._begun.discard(task)
         if not self._begun:  # now idle ranks may wait in MPI_Finalize, too
             for host in self.hosts:
                 if not host.over:
-                    self.send(host, finalize=1)
+                    self.send(host, Finalize())
 
 
 def lead(path: Path, options: RunOptions, make: Planner, here: Rank, where: Path) -> int:
@@ -104,9 +107,8 @@ def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequ
     names = _distinct([joined.name for joined in hosts])
     plan = as_launched(planned.plan, [(name, joined.ranks) for name, joined in zip(names, hosts, strict=True)])
     widest = max((label for task in plan.tasks for label in labels(task)), key=len)
-    more = {"widest": widest, **asdict(worlds)}
     options = replace(options, resumption=planned.record)
-    return head.run(plan, options, partial(JobHead, hosts, more), [widest]).code
+    return head.run(plan, options, partial(JobHead, hosts, widest, worlds), [widest]).code
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -119,6 +121,6 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 def _send_verdict(joined: Joined, code: int) -> None:
     try:
-        joined.link.control.send(leave=code)
+        joined.link.control.send(Leave(code))
     except (OSError, ValueError):  # it is gone
         return

@@ -14,11 +14,11 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from wilkins import atomic
 from wilkins.errors import ResourceError, refused
-from wilkins.launch.hosts.control import Control
+from wilkins.launch.hostjob.messages import Comes, Hello, Welcome
+from wilkins.launch.hosts.control import Control, Message
 from wilkins.transport.handshake import AuthenticatedListener, authenticate
 from wilkins.transport.listening import address_in, listen
 from wilkins.values import dataclass, field
@@ -46,7 +46,7 @@ class Link:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.control = Control(self.socket.fileno(), self.socket.fileno(), waits=self.waits)
 
-    def messages(self, within: float) -> list[dict[str, Any]]:
+    def messages(self, within: float) -> list[Message]:
         """The next messages; none if none come in so many seconds.
 
         Raises:
@@ -124,9 +124,10 @@ class Meeting:
         with contextlib.suppress(OSError, EOFError, ValueError):  # it has left
             address = taken.getpeername()[0]
             for message in link.messages(_ANSWERS_WITHIN):
-                link.control.send(welcome=1)
-                self.hosts.append(Joined(link, address, message["name"]))
-                return self.hosts[-1]
+                if isinstance(message, Hello):
+                    link.control.send(Welcome())
+                    self.hosts.append(Joined(link, address, message.name))
+                    return self.hosts[-1]
         link.close()
         return None
 
@@ -142,9 +143,9 @@ def _received_ranks(joined: Joined) -> Iterator[int]:
     except EOFError:
         raise ResourceError(f"the keeper of {joined.name} ended before the run began") from None
     for message in messages:
-        if "rank" in message:
-            joined.ranks.append(message["rank"])
-            yield message["rank"]
+        if isinstance(message, Comes):
+            joined.ranks.append(message.rank)
+            yield message.rank
 
 
 def _missing(size: int, come: set[int], path: Path) -> str:
@@ -174,7 +175,7 @@ def join(path: Path, name: str) -> Link:
                 unless_met.callback(wire.close)
                 authenticate(wire, _SERVICE, bytes.fromhex(where["key"]), _ANSWERS_WITHIN)
                 link = Link(wire, waits=True, key=where["key"])
-                link.control.send(name=name)
+                link.control.send(Hello(name))
                 if link.messages(_ANSWERS_WITHIN):
                     unless_met.pop_all()
                     return link

@@ -6,10 +6,10 @@ import os
 import select
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 from wilkins.launch.hostjob.follower import peer_of
-from wilkins.launch.hosts.control import Control
+from wilkins.launch.hostjob.messages import Comes, Gone, Left
+from wilkins.launch.hosts.control import Control, Message
 from wilkins.values import dataclass
 
 
@@ -41,8 +41,8 @@ class Ranks:
         """Readable when one of them has connected, sent a message or left."""
         return self._poll.fileno()
 
-    def heard(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Messages of ranks: ``{"rank": number}`` of one that comes, ``{"left": 1}`` of one whose launcher ended."""
+    def heard(self) -> Iterator[tuple[int, Message]]:
+        """Messages of ranks, by their numbers: `Comes` is the first one, `Left` the last."""
         for descriptor, _ in self._poll.poll(0):
             if descriptor == self._listener.fileno():
                 self._accept()
@@ -54,13 +54,13 @@ class Ranks:
                 del self._by_descriptor[descriptor]
                 rank.socket.close()
                 rank.gone = rank.left = True
-                yield rank.number, {"left": 1}
+                yield rank.number, Left()
                 continue
             for message in messages:
-                if "rank" in message:
-                    rank.number = message["rank"]
+                if isinstance(message, Comes):
+                    rank.number = message.rank
                     self._by_number[rank.number] = rank
-                elif "gone" in message:
+                elif isinstance(message, Gone):
                     rank.gone = True
                 yield rank.number, message
 
@@ -78,20 +78,20 @@ class Ranks:
         self._poll.unregister(self._listener)
         self._listener.close()
 
-    def send(self, rank: int, /, **message: Any) -> None:
+    def send(self, rank: int, message: Message) -> None:
         """Send a message to one."""
         self._send(self._by_number[rank], message)
 
-    def send_all(self, **message: Any) -> None:
+    def send_all(self, message: Message) -> None:
         """Send a message to all."""
         for rank in self._by_number.values():
             self._send(rank, message)
 
-    def _send(self, rank: _Rank, message: dict[str, Any]) -> None:
+    def _send(self, rank: _Rank, message: Message) -> None:
         if rank.left:
             return
         try:
-            rank.control.send(**message)
+            rank.control.send(message)
         except OSError:  # its end of the connection is closed, which `heard` finds
             return
 

@@ -1,4 +1,4 @@
-"""The messages between the head and a keeper: JSON, a line each, over the keeper's standard input and output."""
+"""The messages between the launchers of a run over several hosts: JSON, a line each, over a socket or two pipes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,28 @@ import os
 import select
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
+from wilkins.errors import ResourceError
 from wilkins.launch.hosts.pulse import Pulse
-from wilkins.values import plain
+from wilkins.values import plain, restored
 
 SILENT_FOR = 15.0
 """Seconds without any message after which the other side counts as lost. While it works, or stands still for less than
 its patience, a process beside it says that it lives (`pulse`)."""
 
 _CHUNK = 1 << 16
+
+
+class Message:
+    """What one launcher sends to another: a data class, which the other side gets as it was."""
+
+    __slots__ = ()
+    kinds: ClassVar[dict[str, type[Message]]] = {}
+    """By name: on a line stands the name of the class, and its fields."""
+
+    def __init_subclass__(cls) -> None:
+        Message.kinds[cls.__name__] = cls
 
 
 class Control:
@@ -37,7 +49,7 @@ class Control:
         os.set_blocking(reads, False)
         os.set_blocking(writes, False)
 
-    def send(self, **message: Any) -> None:
+    def send(self, message: Message) -> None:
         """Send a message to the other side.
 
         Raises:
@@ -46,7 +58,7 @@ class Control:
         if self._pulse is not None:
             self._pulse.moved()
             self._pulse.take(self._writes)
-        self._unsent += json.dumps(message, default=plain).encode() + b"\n"
+        self._unsent += json.dumps({type(message).__name__: message}, default=plain).encode() + b"\n"
         until = time.monotonic() + SILENT_FOR
         while self._unsent:
             if _is_ready(self._writes, select.POLLOUT, 0.1 if self._waits else 0.0):
@@ -64,8 +76,12 @@ class Control:
         if self._pulse is not None:
             self._pulse.give_back(self._writes)
 
-    def received(self) -> list[dict[str, Any]] | None:
-        """The messages since the last call; None if the other side has left and all were returned before."""
+    def received(self) -> list[Message] | None:
+        """The messages since the last call; None if the other side has left and all were returned before.
+
+        Raises:
+            ResourceError: what has come is no message of this version.
+        """
         ended = False
         if self._pulse is not None:
             self._pulse.moved()
@@ -81,7 +97,7 @@ class Control:
                 break
             self._partial += data
         *lines, self._partial = self._partial.split(b"\n")
-        return [json.loads(line) for line in lines] if lines or not ended else None
+        return [_read(line) for line in lines] if lines or not ended else None
 
     @staticmethod
     def with_pulse(controls: Sequence[Control], patience: float) -> Pulse:
@@ -90,6 +106,18 @@ class Control:
         for control in controls:
             control._pulse = pulse
         return pulse
+
+
+def _read(line: bytes) -> Message:
+    try:
+        [(name, fields)] = json.loads(line).items()
+        return restored(Message.kinds[name], fields)
+    except (ValueError, AttributeError, LookupError, TypeError) as error:
+        text = line[:80].decode(errors="replace").strip()
+        raise ResourceError(
+            f"what came from there is no message of this version of Wilkins: {text!r}; is the same version "
+            "installed on all hosts, and does a shell there print something when nobody is at it?"
+        ) from error
 
 
 def _is_ready(descriptor: int, kind: int, within: float) -> bool:

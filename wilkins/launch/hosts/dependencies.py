@@ -7,9 +7,9 @@ the head decides whether an instance of an ensemble may fail, since several host
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from wilkins.launch.hosts.control import Control
+from wilkins.launch.hosts.messages import MayFail, MayFailReply, TaskEnded
 from wilkins.launch.watch.dependencies import Dependencies, TaskStatus
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.plan.plan import Plan
@@ -43,15 +43,15 @@ class HostDependencies(Dependencies):
         task = self._part.tasks[run.plan.index]
         if task not in self._may_fail:
             self._may_fail[task] = None
-            self._control.send(may_fail=task)
+            self._control.send(MayFail(task))
         return self._may_fail[task]
 
-    def handle(self, message: dict[str, Any]) -> None:
+    def handle(self, message: TaskEnded | MayFailReply) -> None:
         """Handle a message of the head about these."""
-        if "task_ended" in message:
-            self._ended[message["task_ended"]] = message["lost"]
-        elif "spare" in message:
-            self._may_fail[message["spare"]] = message["may_fail"]
+        if isinstance(message, TaskEnded):
+            self._ended[message.task] = message.lost
+        else:
+            self._may_fail[message.task] = message.allowed
 
     def report_ended(self, crew: Sequence[TaskRun]) -> None:
         """Report the ends of this host's tasks, the first ones of the crew, that others come after."""
@@ -61,7 +61,7 @@ class HostDependencies(Dependencies):
             undecided = self._may_fail.get(task, False) is not False and not run.spared
             if not undecided and lead_host(self._plan.tasks[task]) == self._part.host:
                 self._ended[task] = run.lost
-                self._control.send(task_ended=task, lost=run.lost)
+                self._control.send(TaskEnded(task, run.lost))
 
     def all_here(self, task: int) -> bool:
         """Whether all tasks that one comes after, by its place in the part, are on this host alone."""

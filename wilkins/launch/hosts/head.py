@@ -11,20 +11,39 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from wilkins.errors import ResourceError, count_of
 from wilkins.launch.begin import begin_run, end_export, exporter_of
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.clocks import compared
-from wilkins.launch.hosts.control import SILENT_FOR, Control, unpacked
+from wilkins.launch.hosts.control import SILENT_FOR, Control, Message, unpacked
 from wilkins.launch.hosts.crossings import crossings_of, host_trace
 from wilkins.launch.hosts.descriptors import raise_limit
 from wilkins.launch.hosts.host import Host, cleaning, end, started
 from wilkins.launch.hosts.merge import ends_of, merged, wrong
+from wilkins.launch.hosts.messages import (
+    Addresses,
+    Alive,
+    Beat,
+    DoneEverywhere,
+    EndWait,
+    Failed,
+    Grow,
+    Helped,
+    JobEnded,
+    Lines,
+    MayFail,
+    MayFailReply,
+    Ready,
+    Say,
+    Setup,
+    Stays,
+    StopRun,
+    TaskEnded,
+)
 from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.relaynames import relay_name_replacer
-from wilkins.launch.hosts.status import HostResult, HostStatus
+from wilkins.launch.hosts.status import Echo, HostStatus, PartEnded, Status
 from wilkins.launch.options import Ended, RunOptions
 from wilkins.launch.programs.environment import user_environment
 from wilkins.launch.programs.output import Terminal
@@ -39,7 +58,7 @@ from wilkins.launch.watch.stuck import QUIET_FOR
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import HostPart, host_parts
 from wilkins.transport.report_table import Report
-from wilkins.values import asdict, restored
+from wilkins.values import asdict
 
 _UP_WITHIN = 60.0
 """Seconds within which a keeper must be there."""
@@ -96,7 +115,7 @@ class Head:
         self._stuck = waits.StuckDetector()
         self._replace_relay_names = relay_name_replacer(plan, found)
         self._candidates: list[Host] = []
-        self._request: dict[str, Any] = {}
+        self._request: Grow | EndWait = EndWait()
         """The request that they get one after another, until one of them can fulfil it."""
         self._spared: dict[int, set[int]] = defaultdict(set)
         """By entry of the workflow file: instances that have failed, and that the run goes on without."""
@@ -113,21 +132,20 @@ class Head:
         self._pulse = Control.with_pulse([host.control for host in self.hosts], options.patience)
         for host in self.hosts:
             self._selector.register(host.control.reads, selectors.EVENT_READ, host)
-            self.send(
-                host,
-                run=str(records.path),
-                host=host.part.host,
-                go_back=options.go_back,
-                quiet=options.quiet,
-                patience=options.patience,
-                folder=str(Path.cwd()),
-                environment=_passed_on(),
-                **self.more(host.part),
-            )
+            self.send(host, self.setup(host.part))
 
-    def more(self, _part: HostPart) -> dict[str, Any]:
-        """Further values in the first message to a keeper: here the run's key, since it goes by ssh or `srun`."""
-        return {"key": self._key}
+    def setup(self, part: HostPart) -> Setup:
+        """The first message to a keeper."""
+        return Setup(
+            run=str(self.records.path),
+            host=part.host,
+            key=self._key,
+            go_back=self.options.go_back,
+            quiet=self.options.quiet,
+            patience=self.options.patience,
+            folder=str(Path.cwd()),
+            environment=_passed_on(),
+        )
 
     def start(self, part: HostPart) -> Host:
         """Have a keeper on a host.
@@ -137,10 +155,10 @@ class Head:
         """
         return started(part, self.plan.hosts[part.host].name, self.records.path)
 
-    def send(self, to: Host, /, **message: Any) -> None:
+    def send(self, to: Host, message: Message) -> None:
         """Send a message to a keeper."""
         with contextlib.suppress(OSError):  # it has left: its last messages are still to be read
-            to.control.send(**message)
+            to.control.send(message)
 
     def run(self) -> Ended:
         """Let all hosts do their parts."""
@@ -166,7 +184,7 @@ class Head:
                     for host in self.hosts:
                         if not host.over:
                             asks = self._progress.is_wanted(now)
-                            self.send(host, beat=time.monotonic_ns(), alone=alone, asks=asks)
+                            self.send(host, Beat(time.monotonic_ns(), alone, asks))
                 self._check(now, signals, connected=connected)
         code = self._conclude()
         failures = [host.ended.failures for host in self.hosts if host.ended is not None]
@@ -184,10 +202,15 @@ class Head:
             for name, where in (host.ready or {}).items()
         }
         for host in self.hosts:
-            self.send(host, addresses=addresses)
+            self.send(host, Addresses(addresses))
 
     def _hear(self, host: Host) -> None:
-        messages = host.control.received()
+        try:
+            messages = host.control.received()
+        except ResourceError as error:
+            host.kill()
+            self._lost(host, f": {error}")
+            return
         if messages is None:
             self._lost(host)
             return
@@ -196,55 +219,56 @@ class Head:
         for message in messages:
             self.handle(host, message)
 
-    def handle(self, host: Host, message: dict[str, Any]) -> None:
+    def handle(self, host: Host, message: Message) -> None:
         """Handle a message of a keeper."""
-        host.stands = message.get("stands", 0.0)
-        if "echo" in message:
-            said, heard, echoed = message["echo"]
-            host.clock = compared(host.clock, said, heard, echoed, time.monotonic_ns())
-        if "lines" in message:
-            if not _is_relay(self.plan, message["task"]):
-                self.terminal.lines(message["task"], unpacked(message["lines"]))
-        elif "say" in message:
-            self.terminal.say(f"{host.name}: {self._replace_relay_names(message['say'])}")
-        elif "helped" in message:
-            self._handle_answer(host, did=message["helped"])
-        elif "beat" in message:
-            host.state = restored(HostStatus, message["beat"])
-            host.report = restored(Report, message["report"]) if message.get("report") else None
-            host.steps = message["steps"]
-        elif "ready" in message:
-            host.ready = message["ready"]
-        elif "over" in message:
-            for other in self.hosts:
-                if other is not host and message["over"] in other.part.tasks and not other.over:
-                    self.send(other, over=message["over"], clean=message["clean"])
-        elif "stays" in message:
-            host.stays = True
-            self._let_leave()
-        elif "task_ended" in message:
-            for other in self.hosts:
-                if other is not host and not other.over:
-                    self.send(other, task_ended=message["task_ended"], lost=message["lost"])
-        elif "may_fail" in message:
-            self.send(host, spare=message["may_fail"], may_fail=self._may_fail(message["may_fail"]))
-        elif "stop" in message:
-            reason = f"{host.name}: {self._replace_relay_names(message['reason'])}"
-            self._end(Stop(message["stop"], reason, message["goes_on"]), said=True)
-        elif "failed" in message:
-            host.gone = True
-            self._end(Stop(message["code"], f"{host.name}: {self._replace_relay_names(message['failed'])}"))
-        elif "ended" in message:
-            host.ended = restored(HostResult, message["ended"])
-            host.report = host.ended.report or host.report
-            self._let_leave()
+        host.stands = message.stands if isinstance(message, Alive) else 0.0
+        match message:
+            case Lines(task, packed) if not _is_relay(self.plan, task):
+                self.terminal.lines(task, unpacked(packed))
+            case Say(text):
+                self.terminal.say(f"{host.name}: {self._replace_relay_names(text)}")
+            case Status():
+                self._compare_clocks(host, message.echo)
+                host.state, host.report, host.steps = message.state, message.report, message.steps
+            case Ready(addresses):
+                host.ready = addresses
+            case Helped(did):
+                self._handle_answer(host, did=did)
+            case JobEnded(task):
+                self._forward(host, message, [other for other in self.hosts if task in other.part.tasks])
+            case TaskEnded():
+                self._forward(host, message, self.hosts)
+            case MayFail(task):
+                self.send(host, MayFailReply(task, self._may_fail(task)))
+            case StopRun(code, reason, goes_on):
+                self._end(Stop(code, f"{host.name}: {self._replace_relay_names(reason)}", goes_on), said=True)
+            case Failed(reason, code):
+                host.gone = True
+                self._end(Stop(code, f"{host.name}: {self._replace_relay_names(reason)}"))
+            case Stays():
+                host.stays = True
+                self._let_leave()
+            case PartEnded(result):
+                self._compare_clocks(host, message.echo)
+                host.ended = result
+                host.report = result.report or host.report
+                self._let_leave()
+
+    def _forward(self, sender: Host, message: Message, to: Sequence[Host]) -> None:
+        for host in to:
+            if host is not sender and not host.over:
+                self.send(host, message)
+
+    def _compare_clocks(self, host: Host, echo: Echo | None) -> None:
+        if echo is not None:
+            host.clock = compared(host.clock, echo.said, echo.heard, echo.answered, time.monotonic_ns())
 
     def _let_leave(self) -> None:
         """End the servers of files when no host has programs any more."""
         rest = [host for host in self.hosts if not host.over]
         if all(host.stays for host in rest):
             for host in rest:
-                self.send(host, done_everywhere=True)
+                self.send(host, DoneEverywhere())
 
     def _may_fail(self, task: int) -> bool:
         """Whether enough instances of an ensemble are left without one that has failed."""
@@ -300,7 +324,7 @@ class Head:
             self.terminal.say(stop.reason)
         for host in self.hosts:
             if not host.over:
-                self.send(host, stop=stop.code, reason=stop.reason)
+                self.send(host, StopRun(stop.code, stop.reason))
 
     def _check(self, now: float, signals: Signals, *, connected: bool) -> None:
         while signals.received:
@@ -349,8 +373,8 @@ class Head:
             self._end(Stop(4, waits.NOT_ENDED))
         elif verdict != "goes on" and not self._candidates:
             self._candidates = [host for host in self.hosts if not host.over]
-            self._request = {"grow": self._stuck.step} if verdict == "may grow" else {"end_wait": True}
-            self.send(self._candidates[0], **self._request)
+            self._request = Grow(self._stuck.step) if verdict == "may grow" else EndWait()
+            self.send(self._candidates[0], self._request)
 
     def _handle_answer(self, host: Host, *, did: bool) -> None:
         """A host answers whether it could fulfil the request; one host is enough."""
@@ -363,7 +387,7 @@ class Head:
             for one in self.hosts if did else ():
                 one.state = HostStatus()
         else:
-            self.send(self._candidates[0], **self._request)
+            self.send(self._candidates[0], self._request)
 
     def _conclude(self) -> int:
         self._progress.end()

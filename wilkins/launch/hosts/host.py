@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from wilkins.errors import ResourceError
@@ -17,7 +17,7 @@ from wilkins.launch.hosts.remote import address, remote_command
 from wilkins.launch.hosts.status import HostResult, HostStatus
 from wilkins.plan.split import HostPart
 from wilkins.transport.report_table import Report
-from wilkins.values import dataclass, field
+from wilkins.values import dataclass
 
 
 @dataclass(slots=True)
@@ -34,10 +34,10 @@ class Host:
     heard: float
     stands: float = 0.0
     """Seconds for which its keeper stands still, by the last sign of life."""
-    ready: dict[str, str] | None = None
+    ready: Mapping[str, str] | None = None
     """Where its relays and servers of files listen, once it has said so; without an address: at all of the host's."""
     state: HostStatus = HostStatus()
-    steps: list[int] = field(default_factory=list)
+    steps: Sequence[int] = ()
     """By task of the part: the number of its steps at the last heartbeat."""
     report: Report | None = None
     """The last report of its board that the head has asked for."""

@@ -9,23 +9,40 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.begin import brief, make_folders
 from wilkins.launch.hosts import reach
-from wilkins.launch.hosts.control import SILENT_FOR, Control, packed
+from wilkins.launch.hosts.control import SILENT_FOR, Control, Message, packed
 from wilkins.launch.hosts.dependencies import HostDependencies
 from wilkins.launch.hosts.hostpolls import HostPolls
+from wilkins.launch.hosts.messages import (
+    Addresses,
+    Beat,
+    DoneEverywhere,
+    EndWait,
+    Failed,
+    Grow,
+    Helped,
+    JobEnded,
+    Lines,
+    MayFailReply,
+    Ready,
+    Say,
+    Setup,
+    Stays,
+    StopRun,
+    TaskEnded,
+)
 from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.relays import Relays
 from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.hosts.startup import Refused, Startup
-from wilkins.launch.hosts.status import HostResult, HostStatus
+from wilkins.launch.hosts.status import Echo, HostResult, HostStatus, PartEnded, Status
 from wilkins.launch.options import going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs.guard import Guard, end_members
@@ -60,10 +77,10 @@ class _RemoteTerminal(Terminal):
 
     def lines(self, name: str, text: bytes) -> None:
         if text:
-            self._control.send(lines=packed(text), task=name)
+            self._control.send(Lines(name, packed(text)))
 
     def say(self, message: str) -> None:
-        self._control.send(say=message)
+        self._control.send(Say(message))
 
 
 class _Start(Start):
@@ -98,8 +115,8 @@ class _Ends(Ends):
 class Keeper:
     """One host's launcher."""
 
-    def __init__(self, control: Control, setup: dict[str, Any]) -> None:
-        """`setup`: the head's first message: the run's directory, the host's number, the key.
+    def __init__(self, control: Control, setup: Setup) -> None:
+        """`setup`: the head's first message.
 
         Raises:
             ResourceError: this host does not see the run's directory, or cannot set up its part.
@@ -113,9 +130,9 @@ class Keeper:
         self._stop_asked = False
         self._done_everywhere = False
         """All hosts have done their parts."""
-        self.run = Path(setup["run"])
+        self.run = Path(setup.run)
         plan = self._plan = planfile.loads(_seen(self.run / "plan.json"))
-        self.part: HostPart = next(part for part in host_parts(plan) if part.host == setup["host"])
+        self.part: HostPart = next(part for part in host_parts(plan) if part.host == setup.host)
         self.name = plan.hosts[self.part.host].name
         for task in self.part.plan.tasks:
             env.entered(task)
@@ -126,10 +143,10 @@ class Keeper:
             self.records.make_kept()
         self._of_run = RunDirectory(self.run)
         self._of_run.hold()
-        self._key = setup["key"]
+        self._key = setup.key
         self._relays = Relays(plan, self.part)
-        self._go_back = setup["go_back"]
-        self._quiet: bool = setup["quiet"]
+        self._go_back = setup.go_back
+        self._quiet = setup.quiet
         self._spanning = self.make_spanning(plan)
         shared = [task.index for task in self.part.plan.tasks if self._spanning.starts(task)]
         self._polls = HostPolls(plan, self.part, shared)
@@ -144,7 +161,7 @@ class Keeper:
         """Where this host's receivers listen, by relay, and its servers of files: ``address:port``."""
         return self._relays.addresses() | self._spanning.addresses()
 
-    def keep(self, addresses: dict[str, str], after: list[dict[str, Any]]) -> None:
+    def keep(self, addresses: Mapping[str, str], after: list[Message]) -> None:
         """Run the host's part to its end, and report the result.
 
         Args:
@@ -189,7 +206,7 @@ class Keeper:
                 end_members(guard.token)
                 board.remove()
 
-    def _crew(self, board: Board, token: str, addresses: dict[str, str], terminal: Terminal) -> list[TaskRun]:
+    def _crew(self, board: Board, token: str, addresses: Mapping[str, str], terminal: Terminal) -> list[TaskRun]:
         """The tasks of this host, ready to start."""
         plan = self.part.plan
         ports = BoardPorts(plan)
@@ -216,23 +233,21 @@ class Keeper:
             terminal.say(f"there is no account of {self.name}: {error}")
         self._stay()
         self._spanning.end()  # before the head learns that this host has ended
-        self._control.send(
-            **self._echo(),
-            ended=HostResult(
-                code,
-                report,
-                () if report is None else tuple(missing_datasets(self.part.plan, board)),
-                tuple(map(end_of, crew)),
-                {index: run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
-                self._relays.counts(),
-            ),
+        result = HostResult(
+            code,
+            report,
+            () if report is None else tuple(missing_datasets(self.part.plan, board)),
+            tuple(map(end_of, crew)),
+            {index: run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
+            self._relays.counts(),
         )
+        self._control.send(PartEnded(result, self._echo()))
 
     def _stay(self) -> None:
         """Serve files until nobody on another host reads what ranks here have written."""
         if not self._spanning.serves or self._stop_asked:
             return
-        self._control.send(stays=True)
+        self._control.send(Stays())
         with selectors.DefaultSelector() as selector:
             selector.register(self, selectors.EVENT_READ)
             while not self._done_everywhere and not self._stop_asked:
@@ -260,29 +275,30 @@ class Keeper:
         self._handle(messages)
         return True
 
-    def _handle(self, messages: list[dict[str, Any]]) -> None:
+    def _handle(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            if "stop" in message:
-                self._stop(Stop(message["stop"], message["reason"]))
-            elif "done_everywhere" in message:
-                self._done_everywhere = True
-            elif "over" in message:
-                self._spanning.over(message["over"], clean=message["clean"])
-            elif "beat" in message:
-                self._wants_report = message["asks"]
-                self._beat = (message["beat"], time.monotonic_ns())
-                self._polls.only_active = set(message["alone"])
-            elif "task_ended" in message or "spare" in message:
-                self._dependencies.handle(message)
-            elif "grow" in message:
-                self._control.send(helped=self._help(self._board.grow, message["grow"]))
-            elif "end_wait" in message:
-                self._control.send(helped=self._help(self._board.end_wait, 1))
+            match message:
+                case StopRun(code, reason):
+                    self._stop(Stop(code, reason))
+                case DoneEverywhere():
+                    self._done_everywhere = True
+                case JobEnded(task, clean):
+                    self._spanning.over(task, clean=clean)
+                case Beat(said, alone, asks):
+                    self._wants_report = asks
+                    self._beat = (said, time.monotonic_ns())
+                    self._polls.only_active = set(alone)
+                case TaskEnded() | MayFailReply():
+                    self._dependencies.handle(message)
+                case Grow(steps):
+                    self._control.send(Helped(self._help(self._board.grow, steps)))
+                case EndWait():
+                    self._control.send(Helped(self._help(self._board.end_wait, 1)))
 
-    def _echo(self) -> dict[str, Any]:
-        """The time of the head's last heartbeat, and when it was received and answered here."""
+    def _echo(self) -> Echo | None:
+        """The answer to the head's last heartbeat, if there is none yet."""
         beat, self._beat = self._beat, None
-        return {} if beat is None else {"echo": [*beat, time.monotonic_ns()]}
+        return None if beat is None else Echo(*beat, time.monotonic_ns())
 
     def _help(self, what: Callable[[], bool], times: int) -> bool:
         """Try what may help a run without progress; whether it changed anything."""
@@ -306,7 +322,7 @@ class Keeper:
         self._stop(Stop(1, reason))
 
     def _report_stop(self, stop: Stop) -> None:
-        self._control.send(stop=stop.code, reason=stop.reason, goes_on=stop.goes_on)
+        self._control.send(StopRun(stop.code, stop.reason, stop.goes_on))
 
     def _tick(self) -> float | None:
         """Send a heartbeat, with the status by which the head decides whether the run can go on."""
@@ -316,7 +332,7 @@ class Keeper:
             self._stop_alone(f"nothing was heard of the head for {SILENT_FOR:g} s")
         if now - self._last_beat >= BEAT:
             self._last_beat = now
-            self._control.send(beat=self._state(), steps=self._steps(), report=self._report(), **self._echo())
+            self._control.send(Status(self._state(), self._steps(), self._report(), self._echo()))
         if (ended := self._spanning.ended_server()) and self._supervisor is not None:
             self._supervisor.stop(1, self._not_served(*ended))
             self._stop_asked = True
@@ -383,7 +399,7 @@ def _seen(path: Path) -> str:
         time.sleep(0.1)
 
 
-def serve(control: Control, startup: Startup, make: Callable[[dict[str, Any]], Keeper]) -> int:
+def serve(control: Control, startup: Startup, make: Callable[[Setup], Keeper]) -> int:
     """Do this host's part of a run; the exit code.
 
     Args:
@@ -395,17 +411,17 @@ def serve(control: Control, startup: Startup, make: Callable[[dict[str, Any]], K
         OSError: it has left.
     """
     try:
-        setup = startup.wait("run")
-        with Control.with_pulse([control], setup["patience"]):
-            os.environ.update(setup["environment"])
-            os.chdir(setup["folder"])
+        setup = startup.wait(Setup)
+        with Control.with_pulse([control], setup.patience):
+            os.environ.update(setup.environment)
+            os.chdir(setup.folder)
             keeper = make(setup)
-            control.send(ready=keeper.addresses())
-            keeper.keep(startup.wait("addresses")["addresses"], startup.rest)
+            control.send(Ready(keeper.addresses()))
+            keeper.keep(startup.wait(Addresses).addresses, startup.rest)
     except Refused:
         raise
     except WilkinsError as error:
-        control.send(failed=str(error), code=error.exit_code)
+        control.send(Failed(str(error), error.exit_code))
         return error.exit_code
     return 0
 

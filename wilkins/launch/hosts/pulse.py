@@ -78,8 +78,8 @@ class Pulse:
 
 
 def message(stands: float) -> bytes:
-    """A sign of life of a launcher that has not moved for so many seconds, as a line of JSON."""
-    return b'{"stands": %.1f}\n' % stands
+    """A sign of life of a launcher that has not moved for so many seconds: the line of `messages.Alive`."""
+    return b'{"Alive": {"stands": %.1f}}\n' % stands
 
 
 def _beat(memory: int, alive: int, patience: float, descriptors: list[int]) -> None:

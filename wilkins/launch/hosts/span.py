@@ -18,6 +18,7 @@ from pathlib import Path
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts import remote
 from wilkins.launch.hosts.control import Control
+from wilkins.launch.hosts.messages import JobEnded
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE, end_members
@@ -149,7 +150,7 @@ class Spanning:
         pairs = [(task, host) for task in self.tasks.values() for host, _ in task.share if host != self._part.host]
         return {self._plan.hosts[host].name: addresses[_service(task, host)] for task, host in pairs}
 
-    def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
+    def serve(self, board: Board, ports: BoardPorts, token: str, addresses: Mapping[str, str]) -> None:
         """Start the servers, and write the variables of the ranks here."""
         base = {**env.user_environment(), VARIABLE: token}
         base = {name: value for name, value in base.items() if not name.startswith("SLURM_")}
@@ -224,7 +225,7 @@ class Spanning:
             return clean
         if not self.leads(place):
             return clean and self.was_clean(place)
-        control.send(over=self._part.tasks[place], clean=clean)
+        control.send(JobEnded(self._part.tasks[place], clean))
         return clean
 
     def was_clean(self, place: int) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import selectors
 import time
-from typing import Any
+from typing import TypeVar
 
 from wilkins.errors import WilkinsError
-from wilkins.launch.hosts.control import SILENT_FOR, Control
+from wilkins.launch.hosts.control import SILENT_FOR, Control, Message
+from wilkins.launch.hosts.messages import StopRun
 from wilkins.launch.hosts.pulse import BEAT
-from wilkins.launch.hosts.status import HostResult, HostStatus
+from wilkins.launch.hosts.status import HostResult, PartEnded, Status
+
+M = TypeVar("M", bound=Message)
 
 
 class Refused(WilkinsError):
@@ -29,13 +32,13 @@ class Startup:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._heard = 0.0
-        self.rest: list[dict[str, Any]] = []
+        self.rest: list[Message] = []
         """The messages after the last one that was waited for."""
         self.selector = selectors.DefaultSelector()
         self.selector.register(control.reads, selectors.EVENT_READ, self._hear)
 
-    def wait(self, word: str) -> dict[str, Any]:
-        """Wait for the message with this key.
+    def wait(self, kind: type[M]) -> M:
+        """Wait for a message of this kind.
 
         Raises:
             EOFError: the head has left, is silent, or has stopped the run.
@@ -44,10 +47,10 @@ class Startup:
         while time.monotonic() - self._heard <= self.patience:
             while self.rest:
                 message = self.rest.pop(0)
-                if word in message:
+                if isinstance(message, kind):
                     return message
                 self.handle(message)
-            self._control.send(beat=HostStatus(), steps=[])
+            self._control.send(Status())
             for key, _ in self.selector.select(BEAT):
                 key.data()
         raise EOFError
@@ -59,8 +62,8 @@ class Startup:
         self._heard = time.monotonic()
         self.rest += messages
 
-    def handle(self, message: dict[str, Any]) -> None:
+    def handle(self, message: Message) -> None:
         """Handle a message that was not waited for."""
-        if "stop" in message:
-            self._control.send(ended=HostResult(message["stop"], None))
+        if isinstance(message, StopRun):
+            self._control.send(PartEnded(HostResult(message.code, None)))
             raise EOFError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from wilkins.launch.hosts.control import Message
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.transport.report_table import Report, TaskFacts
 from wilkins.values import dataclass, field
@@ -42,3 +43,33 @@ class HostResult:
     """By task of the whole plan: how often it has failed."""
     messages: Mapping[int, int] = field(default_factory=dict)
     """By relay: how many messages it has exchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """An answer to a heartbeat of the head's, in nanoseconds: the head's clock when that was sent, and this host's when
+    it was received and answered."""
+
+    said: int
+    heard: int
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status(Message):
+    """A heartbeat of a keeper's."""
+
+    state: HostStatus = HostStatus()
+    steps: Sequence[int] = ()
+    """By task of the part: the number of its steps."""
+    report: Report | None = None
+    """Of its board, if the head has asked for it."""
+    echo: Echo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnded(Message):
+    """The last message of a keeper whose part has begun."""
+
+    result: HostResult
+    echo: Echo | None = None

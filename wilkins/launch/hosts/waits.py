@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from wilkins.launch.hosts.merge import merged
+from wilkins.launch.hosts.messages import EndWait, Grow
 from wilkins.launch.hosts.status import HostStatus
 from wilkins.launch.watch import explain, helppages
 from wilkins.plan.plan import Plan, TaskPlan
@@ -43,8 +44,8 @@ class StuckDetector:
     def __init__(self) -> None:
         self._since: float | None = None
         self._certain_since: float | None = None
-        self._failed_requests: set[str] = set()
-        """Requests that all hosts have got, and none could fulfil."""
+        self._failed_requests: set[type[Grow] | type[EndWait]] = set()
+        """Kinds of requests that all hosts have got, and none could fulfil."""
         self.step = 1
 
     def verdict(self, states: Sequence[tuple[HostPart, HostStatus]], now: float) -> Verdict:
@@ -63,21 +64,21 @@ class StuckDetector:
         if _all_ended(states):
             return "does not end" if certain_s >= _ENDS_WITHIN else "goes on"
         unsure = any(_is_unsure(part, state) for part, state in states)
-        if "grow" not in self._failed_requests:
+        if Grow not in self._failed_requests:
             return "may grow" if now - self._since >= _HELPED_AFTER else "goes on"
-        if "end_wait" not in self._failed_requests:
+        if EndWait not in self._failed_requests:
             return "may end a wait" if certain_s >= (_UNSURE_FOR if unsure else _HELPED_AFTER) else "goes on"
         stuck = certain_s >= _STUCK_AFTER and not unsure and not any(_polls(part, state) for part, state in states)
         return "stuck" if stuck else "goes on"
 
-    def tried(self, asked: Mapping[str, Any], *, did: bool) -> None:
-        """All hosts were asked to let a queue grow (``grow``) or a wait end (``end_wait``); `did`: one has."""
+    def tried(self, asked: Grow | EndWait, *, did: bool) -> None:
+        """All hosts were asked; `did`: one has."""
         if not did:
-            self._failed_requests.update(asked)
+            self._failed_requests.add(type(asked))
             return
         self._failed_requests.clear()
         self._since = self._certain_since = None
-        if "grow" in asked:
+        if isinstance(asked, Grow):
             self.step = min(2 * self.step, _MOST_AT_ONCE)
 
 

@@ -52,6 +52,13 @@ class Worlds:
     idle_rank: str | None
     """The MPI library by which the other ranks join the job; None if the program of no task does."""
 
+    def of(self, tasks: Sequence[int]) -> Worlds:
+        """Those of some tasks, by index."""
+        here = set(map(str, tasks))
+        ports = {task: port for task, port in self.ports.items() if task in here}
+        libraries = {task: library for task, library in self.libraries.items() if task in here}
+        return Worlds(ports, libraries, self.idle_rank)
+
     def program(
         self, task: TaskPlan, run: Path, own: Mapping[str, str], layer: Mapping[str, str], **where: Any
     ) -> RankProgram:
