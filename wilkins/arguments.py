@@ -315,7 +315,12 @@ def of_top(child: argparse.ArgumentParser) -> None:
         default=Path("wilkins-runs/latest"),
         help="the run's directory, or its name in wilkins-runs (default: latest)",
     )
-    child.add_argument("--once", action="store_true", help="print one table, as where there is no terminal")
+    way = child.add_mutually_exclusive_group()
+    way.add_argument("--once", action="store_true", help="print one table, as where there is no terminal")
+    way.add_argument(
+        "--web", action="store_true", help="show the run in a browser on this machine: its report, as it grows"
+    )
+    child.add_argument("--port", metavar="N", type=int, help="with --web: where (default: a free one)")
 
 
 def of_completion(child: argparse.ArgumentParser) -> None:

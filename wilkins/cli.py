@@ -453,7 +453,9 @@ def _report(parsed: argparse.Namespace) -> int:
 def _top(parsed: argparse.Namespace) -> int:
     from wilkins.report.top import top
 
-    return top(parsed.run, once=parsed.once)
+    if parsed.port is not None and not parsed.web:
+        raise UsageError("--port N is for the page in a browser: give --web, too")
+    return top(parsed.run, once=parsed.once, web=(parsed.port or 0) if parsed.web else None)
 
 
 def _completion(parsed: argparse.Namespace) -> int:

@@ -70,6 +70,8 @@ def tasks_of(summary: Mapping[str, Any]) -> str:
 
 def channels_of(summary: Mapping[str, Any]) -> str:
     """The table of the steps of each channel; `summary`: of the run, empty if it has none."""
+    if not summary:
+        return paragraph("The run has no summary yet.")
     head = ("from", "to", "files", "published", "read", "skipped", "dropped", "let go", "not read")
     keys = ("producer", "consumer", "files", "published", "read", "skipped", "dropped", "let_go", "unread")
     rows = [tuple(one[key] for key in keys) for one in summary.get("channels", ())]

@@ -15,13 +15,13 @@ from wilkins.terminal.tables import duration, size
 
 
 def graph_of(
-    plan: Plan, timeline: Timeline | None, channels: Sequence[Mapping[str, Any]], sizes: Mapping[str, float]
+    plan: Plan, timeline: Timeline | None, channels: Sequence[Mapping[str, Any]] | None, sizes: Mapping[str, float]
 ) -> str:
     """The picture.
 
     Args:
         timeline: of the run, if it is known: who waited at which port.
-        channels: the account of the run, if it has one.
+        channels: the account of the run; None: it has none, and the timeline says what was read.
         sizes: mean size of a step, by task instance and pattern with a tab between.
     """
     entry = [task.entry_name for task in plan.tasks]
@@ -35,7 +35,11 @@ def graph_of(
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, (out, into) in enumerate(ends):
         groups[entry[out.task], out.origin, entry[into.task], into.origin].append(number)
-    account = {(one["producer"], one["consumer"], one["files"]): one for one in channels}
+    account = (
+        _read_by(plan, timeline)
+        if channels is None
+        else {(one["producer"], one["consumer"], one["files"]): one["read"] for one in channels}
+    )
     waits = _waits(timeline)
     bundles = []
     for (writer, _, reader, _), numbers in groups.items():
@@ -55,6 +59,24 @@ def together(patterns: Sequence[str]) -> str:
     return different[0] if len(different) == 1 else f"{different[0]} ... ({len(different)})"
 
 
+_Read = Mapping[tuple[str, str, str], int]
+"""By writer, reader and the reader's pattern: how many steps were read."""
+
+
+def _read_by(plan: Plan, timeline: Timeline | None) -> _Read:
+    """What a timeline says of that."""
+    ends = [(plan.ports[one.outport], plan.ports[one.inport]) for one in plan.channels]
+    wanted: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for out, into in ends:
+        wanted[plan.tasks[out.task].name, out.pattern, plan.tasks[into.task].name].append(into.pattern)
+    found: dict[tuple[str, str, str], int] = defaultdict(int)
+    for step in timeline.steps if timeline else ():
+        for reader in {opening.task for opening in step.openings}:
+            for pattern in wanted.get((step.task, step.pattern, reader), ()):
+                found[step.task, reader, pattern] += 1
+    return found
+
+
 _Waits = dict[tuple[str, str, Activity], float]
 """By task, pattern and activity: how long the task waited at the port, in seconds, the mean over its ranks."""
 
@@ -71,7 +93,7 @@ def _waits(timeline: Timeline | None) -> _Waits:
 
 def _facts(
     channels: Sequence[tuple[str, str, str, str]],
-    account: Mapping[tuple[str, str, str], Mapping[str, Any]],
+    account: _Read,
     sizes: Mapping[str, float],
     waits: _Waits,
 ) -> Iterator[str]:
@@ -79,7 +101,7 @@ def _facts(
     read, moved = 0, 0.0
     for_data, for_room = 0.0, 0.0
     for writer, reader, written, wanted in channels:
-        steps = account.get((writer, reader, wanted), {"read": 0})["read"]
+        steps = account.get((writer, reader, wanted), 0)
         read += steps
         moved += steps * sizes.get(f"{writer}\t{written}", 0.0)
         for_data += waits.pop((reader, wanted, "waiting for data"), 0.0)

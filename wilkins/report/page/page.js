@@ -1,12 +1,17 @@
 // The timeline of a run: a chart to zoom into, rates and queues below it, and a search for steps. The data are those of value.py. It is drawn anew at each zoom: an SVG of a hundred thousand steps would be too slow.
 "use strict";
 
-(async () => {
+let timelineGone;
+
+window.showTimeline = async () => {
+  timelineGone?.abort();
+  timelineGone = new AbortController();
   const element = (id) => document.getElementById(id);
   const packed = element("data").textContent.trim();
-  const canvas = element("gantt");
+  const canvas = element("gantt"), mine = { signal: timelineGone.signal };
   if (!packed || !canvas) return;
   const data = await unpack(packed);
+  if (mine.signal.aborted) return;  // drawn anew meanwhile
 
   const TOP = 4, AXIS = 22, LOW = 140;
   const ARROW_EVERY = 9, MOST_LINES = 12, RATE_OF = 5;
@@ -329,12 +334,14 @@
     if (!due) due = requestAnimationFrame(() => { due = 0; drawAll(); });
   }
   function drawAll() {
+    if (mine.signal.aborted) return;
     drawGantt();
     drawRates();
     drawQueues();
     element("range").textContent = durationText(seconds(view.from)) + " to " + durationText(seconds(view.to)) + ".";
     canvas.dataset.from = seconds(view.from);
     canvas.dataset.to = seconds(view.to);
+    canvas.dataset.whole = view.from <= 0 && view.to >= data.end ? "yes" : "no";
   }
 
   function show(from, to) {
@@ -410,7 +417,7 @@
     pointers.set(event.pointerId, event.clientX);
     canvas.setPointerCapture(event.pointerId);
     canvas.focus({ preventScroll: true });
-  });
+  }, mine);
   canvas.addEventListener("pointermove", (event) => {
     if (!pointers.has(event.pointerId)) return tip(event);
     element("tip").hidden = true;
@@ -425,18 +432,18 @@
     const after = [...pointers.values()];
     const apart = (two) => Math.max(8, Math.abs(two[0] - two[1]));
     zoom(apart(before) / apart(after), tickAt((after[0] + after[1]) / 2));
-  });
+  }, mine);
   for (const kind of ["pointerup", "pointercancel", "pointerleave"])
     canvas.addEventListener(kind, (event) => {
       pointers.delete(event.pointerId);
       element("tip").hidden = true;
-    });
+    }, mine);
   canvas.addEventListener("wheel", (event) => {
     if (document.activeElement !== canvas && !event.ctrlKey) return;
     event.preventDefault();
     zoom(1.0015 ** event.deltaY, tickAt(event.clientX));
-  }, { passive: false });
-  canvas.addEventListener("dblclick", (event) => zoom(0.4, tickAt(event.clientX)));
+  }, { passive: false, ...mine });
+  canvas.addEventListener("dblclick", (event) => zoom(0.4, tickAt(event.clientX)), mine);
   canvas.addEventListener("keydown", (event) => {
     const by = (view.to - view.from) / 6;
     const acts = {
@@ -446,18 +453,19 @@
     if (!acts[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     acts[event.key]();
-  });
+  }, mine);
   element("in").onclick = () => zoom(0.5);
   element("out").onclick = () => zoom(2);
   element("all").onclick = () => show(0, data.end);
   element("before").onclick = () => find(-1);
   element("after").onclick = () => find(1);
   element("as-bytes").onchange = draw;
-  element("find").addEventListener("keydown", (event) => { if (event.key === "Enter") find(event.shiftKey ? -1 : 1); });
-  element("find").addEventListener("search", () => { if (!element("find").value) find(1); });
-  window.addEventListener("resize", draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  window.addEventListener("beforeprint", drawAll);
+  element("find").addEventListener("keydown", (event) => { if (event.key === "Enter") find(event.shiftKey ? -1 : 1); }, mine);
+  element("find").addEventListener("search", () => { if (!element("find").value) find(1); }, mine);
+  window.addEventListener("resize", draw, mine);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw, mine);
+  window.addEventListener("beforeprint", drawAll, mine);
   drawAll();
   document.documentElement.dataset.ready = "yes";
-})();
+};
+window.showTimeline();

@@ -100,8 +100,8 @@ def written(run: Path, target: Path) -> Path:
     return target
 
 
-def page_of(records: Records) -> str:
-    """The page's text."""
+def page_of(records: Records, *, live: bool = False) -> str:
+    """The page's text; `live`: of a run that goes on, as `wilkins top --web` serves it."""
     timeline = timeline_of(records.folder, records.events) if records.events else None
     published = [event for event in records.events if event.event == "publish"]
     spent = shares(timeline) if timeline else []
@@ -129,17 +129,21 @@ def page_of(records: Records) -> str:
         style=variables() + scale() + (_HERE / "page.css").read_text(encoding="utf-8"),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
         name=escape(text_of(records.plan.name)),
-        outcome=outcome_of(records),
+        outcome=outcome_of(records, live=live),
+        reach="; connect-src 'self'" if live else "",
+        now=(_HERE / "now.html").read_text(encoding="utf-8") if live else "",
+        live=f"<script>\n{(_HERE / 'live.js').read_text(encoding='utf-8')}</script>\n" if live else "",
         facts=_facts(records),
         advice=_list(advice) if spent or records.summary else paragraph(records.no_trace),
-        graph=graph_of(records.plan, timeline, records.summary.get("channels", ()), _sizes(published)),
+        graph=graph_of(records.plan, timeline, records.summary.get("channels"), _sizes(published)),
         shares=_shares(spent),
         chart=_chart(timeline, records.no_trace),
         data=packed(value_of(timeline, published, everything)) if timeline else "",
         how=_how(records),
         tasks=tasks_of(records.summary),
         channels=channels_of(records.summary),
-        held=_held(records),
+        # The programs of a run that goes on may have their files open, and HDF5 locks what it reads.
+        held="" if live else _held(records),
         logs=_logs(records),
         workflow=_workflow(records),
         versions=table(("", ""), sorted(records.versions.items())),
@@ -171,10 +175,11 @@ def _sizes(published: Sequence[Event]) -> dict[str, float]:
     return {key: whole / count for key, (whole, count) in sums.items()}
 
 
-def outcome_of(records: Records) -> str:
+def outcome_of(records: Records, *, live: bool = False) -> str:
     """How a run has ended, what was said about it, and what failed tasks have printed last."""
     if not records.summary:
-        return '<span class="mark unknown">goes on, or was killed</span>'
+        words = "goes on" if live else "goes on, or was killed"
+        return f'<span class="mark unknown">{words}</span>'
     code = records.summary["exit_code"]
     kind, words = ("good", "ended well") if code == 0 else ("bad", f"exit code {code}")
     reason = records.summary.get("reason")
@@ -263,7 +268,7 @@ def _log(path: Path, folder: Path, *, shown: bool) -> str:
     name = escape(text_of(str(path.relative_to(folder))))
     state = " open" if shown else ""
     head = f"<summary>{name} <em>{size(len(whole))}</em></summary>"
-    return f"<details{state}>{head}{note}<pre>{escape(text)}</pre></details>"
+    return f'<details{state} data-log="{name}">{head}{note}<pre>{escape(text)}</pre></details>'
 
 
 def _how(records: Records) -> str:
