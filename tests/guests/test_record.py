@@ -11,13 +11,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from support.running import WILKINS, must_run, run_tree, started_tree, wait_for, write_program
 from wilkins.record.access import Accesses, accesses_of
 from wilkins.record.events import Event, read_events
 from wilkins.record.fold import fold
 from wilkins.record.ports import Port, ports_of
-from wilkins.record.task import indent_of
+from wilkins.record.run import Command
+from wilkins.record.task import indent_of, task_text
 from wilkins.spec.load import load
 
 ROOT = Path(__file__).parents[2]
@@ -215,6 +217,27 @@ def test_a_reader_is_joined_to_a_step_of_files(tmp_path: Path) -> None:
 )
 def test_where_a_task_can_be_added(text: str, indent: str | None) -> None:
     assert indent_of(text) == indent
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("python sim.py 3", "sim"),
+        ("/opt/a/bin/python3.12 -u tools/ana.py", "ana"),
+        ("python -m pkg.solve x.py", "solve"),
+        ("python -c pass x.py", None),
+        ("./sim.py", None),
+        ("pythonic sim.py", None),
+    ],
+)
+def test_a_python_that_is_named_has_its_task_called_after_the_script(words: str, name: str | None) -> None:
+    def named(own: str | None) -> str | None:
+        text = task_text(Command(tuple(words.split())), own, (), Path("/w"), Path("/w"), "")
+        found: str | None = yaml.safe_load(text)[0].get("name")
+        return found
+
+    assert named(None) == name
+    assert named("own") == "own"
 
 
 def record(folder: Path, *words: str | Path) -> str:

@@ -19,6 +19,7 @@ from wilkins.spec.editors import MODELINE
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
+_PYTHON = re.compile(r"python(\d+(\.\d+)*)?[a-z]?")
 _WIDTH = 100
 _HEAD = "# Written by `wilkins record`. Look it over, then: wilkins check {file} && wilkins run {file}\ntasks:\n"
 
@@ -33,7 +34,7 @@ def task_text(command: Command, name: str | None, ports: Sequence[Port], home: P
     """
     func = _func(command.words[0], home, cwd)
     lines = [f"- func: {_scalar(func)}"]
-    if name:
+    if name := name or _script_name(command.words):
         lines.append(f"  name: {_scalar(name)}")
     if len(command.words) > 1:
         lines.append(f"  args: {_words(command.words[1:])}")
@@ -93,6 +94,21 @@ def _func(word: str, home: Path, cwd: Path) -> str:
         return word
     relative = os.path.relpath(cwd / path, home)
     return relative if relative.startswith("../") or path.suffix == ".py" else f"./{relative}"
+
+
+def _script_name(words: Sequence[str]) -> str:
+    """Of a Python that is named itself: the script or module that it runs, after which the task is called; else empty.
+
+    All such tasks would be called `python` otherwise.
+    """
+    if not _PYTHON.fullmatch(Path(words[0]).name):
+        return ""
+    for place, word in enumerate(words[1:], 1):
+        if word == "-m" and place + 1 < len(words):
+            return words[place + 1].rpartition(".")[2]
+        if not word.startswith("-"):
+            return Path(word).stem if word.endswith(".py") else ""
+    return ""
 
 
 def own_name(pattern: str, cwd: Path) -> str:
