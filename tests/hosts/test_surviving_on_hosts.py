@@ -108,6 +108,44 @@ for name in steps.names("plt*.h5"):
     with h5py.File(name) as file:
         print("got x", float(file["u"][0]), flush=True)
 """
+SPREAD = """\
+import os, sys
+import h5py
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+first, total = 0, 0.0
+if len(sys.argv) > 1:
+    words = open(sys.argv[1]).read().split()
+    first, total = int(words[0]), float(words[1])
+print("begins at", first, flush=True)
+for step in range(first, 12):
+    dies = os.path.exists("dies") or not os.path.exists("died")
+    if dies and step == 7 and world.rank == int(os.environ["DIE_rank"]):
+        open("died", "w").close()
+        os.kill(os.getpid(), 9)
+    total += world.allreduce(float(world.rank + step))
+    if world.rank == 0:
+        with h5py.File(f"plt{step:04}.h5", "w") as file:
+            file["u"] = [total]
+        if step % 4 == 3:
+            with open("new", "w") as file:
+                print(step + 1, total, file=file)
+            os.rename("new", f"chk{step + 1}.txt")
+    world.barrier()
+"""
+SPREAD_OUT = """\
+  - func: spread.py
+    nprocs: 4
+    on_failure: restart
+    retries: 2
+    retry_delay: 0.1s
+    restart: {files: "chk*.txt", args: ["{file}"]}
+    outports: [{filename: "plt*.h5"}]
+  - func: sink.py
+    args: ["plt*.h5"]
+    restart: each-step
+    inports: [{filename: "plt*.h5"}]
+"""
 TELL = """\
 import h5py
 from wilkins.transport import steps
@@ -291,16 +329,47 @@ def _lines(path: Path) -> list[int]:
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
+@pytest.mark.needs(MPIEXEC)
+@pytest.mark.parametrize("rank", range(4), ids=lambda rank: f"rank{rank}")
+@pytest.mark.usual("rank2")
+def test_ranks_on_several_hosts_go_back_with_all_tasks(tmp_path: Path, rank: int) -> None:
+    """They die on either host, and the run goes on by itself from their newest checkpoint."""
+    prepare(tmp_path, SPREAD_OUT)
+    (tmp_path / "spread.py").write_text(SPREAD)
+    words = [*WILKINS, "run", "--hosts", "a:2,b:2,c:1", "workflow.yaml"]
+    done = run_tree(words, LIMIT, tmp_path, {**HOSTS, "DIE_rank": str(rank)})
+    assert done.code == 0, done.out + done.err
+    assert "cannot be started again by itself, since files that its ranks have open together" in _said(done)
+    assert re.search(r"spread +\S*chk4.txt", done.out), done.out
+    assert done.out.count("begins at 4") == 4
+    found = [float(one) for one in re.findall(r"got plt\d+.h5 ([\d.]+)", done.out)]
+    totals = [float(sum(4 * one + 6 for one in range(step + 1))) for step in range(12)]
+    assert sorted(set(found)) == totals
+    assert len(found) <= 13  # the step that the reader had open may come again
+    assert len(list((tmp_path / "wilkins-runs").glob("workflow-*"))) == 2
+
+
+@pytest.mark.needs(MPIEXEC)
+def test_ranks_on_several_hosts_that_fail_each_time(tmp_path: Path) -> None:
+    prepare(tmp_path, SPREAD_OUT)
+    (tmp_path / "spread.py").write_text(SPREAD)
+    (tmp_path / "dies").touch()
+    words = [*WILKINS, "run", "--hosts", "a:2,b:2,c:1", "workflow.yaml"]
+    done = run_tree(words, LIMIT, tmp_path, {**HOSTS, "DIE_rank": "3"})
+    assert done.code == 1, done.out + done.err
+    assert len(list((tmp_path / "wilkins-runs").glob("workflow-*"))) == 3
+    assert _said(done).count("all tasks go back") == 2
+
+
 @pytest.mark.parametrize("command", ["run", "plan"])
 @pytest.mark.usual("run")
-def test_a_task_of_several_hosts_is_not_started_again(tmp_path: Path, command: str) -> None:
+def test_a_task_of_several_hosts_that_has_nothing_to_go_back_to(tmp_path: Path, command: str) -> None:
     prepare(tmp_path, SIMULATION + "    nprocs: 2\n" + RESTART + READER)
     words = [*WILKINS, command, "--hosts"]
     done = run_tree([*words, "a:1,b:1,c:1"], LIMIT, tmp_path, {"WILKINS_RSH": str(HERE)})
     assert done.code == 3, done.out + done.err
-    assert "simulate: 'on_failure: restart' cannot be had of a task whose ranks are on several hosts (a, b)" in _said(
-        done
-    )
+    said = "simulate: with 'on_failure: restart' of a task whose ranks are on several hosts (a, b) all tasks go back"
+    assert said in _said(done)
     done = run_tree([*WILKINS, "plan", "--hosts", "a:2,b:1"], LIMIT, tmp_path)
     assert done.code == 0
     assert "one job, by" not in done.out  # it is refused there, too

@@ -59,16 +59,17 @@ def _startable(plan: Plan) -> Plan:
     """The plan, if all tasks that are to be started again after a failure can be, and all ranks.
 
     Raises:
-        ResourceError: the ranks of one are on several hosts; or those of one whose ranks go on without each other.
+        ResourceError: the ranks of one are on several hosts, and the run could not go back; or those of one whose ranks
+            go on without each other.
     """
     for task in plan.tasks:
-        if task.retries and len(task.share) > 1:
+        if task.retries and len(task.share) > 1 and not plan.can_resume:
             hosts = ", ".join(plan.hosts[host].name for host, _ in task.share)
             raise ResourceError(
-                f"{task.origin}: {task.name}: 'on_failure: restart' cannot be had of a task whose ranks are on several "
-                f"hosts ({hosts}), since files that they had open together are in the memory of all of them; give the "
-                "task `placement: [HOST]` with a host that has slots for all of its ranks, or leave the key out, and "
-                "go on after a failure with `wilkins run --resume`"
+                f"{task.origin}: {task.name}: with 'on_failure: restart' of a task whose ranks are on several hosts "
+                f"({hosts}) all tasks go back together, and none of them says to what: give a task `restart:` "
+                "(`wilkins help restarting`), or this one `placement: [HOST]` with a host that has slots for all of "
+                "its ranks"
             )
         if task.is_elastic and len(task.share) > 1:
             hosts = ", ".join(plan.hosts[host].name for host, _ in task.share)

@@ -8,7 +8,7 @@ import secrets
 import selectors
 import signal
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -187,12 +187,15 @@ class Head:
                             self.send(host, Beat(time.monotonic_ns(), alone, asks))
                 self._check(now, signals, connected=connected)
         code = self._conclude()
-        failures = [host.ended.failures for host in self.hosts if host.ended is not None]
+        # A task with ranks on several hosts has failed where it was started.
+        failures = Counter[int]()
+        for host in self.hosts:
+            failures |= Counter(host.ended.failures if host.ended is not None else {})
         return Ended(
             code,
             self.records.path,
             self.stop is not None and self.stop.goes_on,
-            {task: count for of_host in failures for task, count in of_host.items()},
+            failures,
         )
 
     def _send_addresses(self) -> None:

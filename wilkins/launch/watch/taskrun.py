@@ -173,6 +173,11 @@ class TaskRun:
             CannotGoBackError: there is no such start.
             BoardHeldError: not now.
         """
+        if self.plan.is_part:
+            raise CannotGoBackError(
+                f"{self.name}: cannot be started again by itself, since files that its ranks have open together are in "
+                "the memory of several hosts"
+            )
         if left := self._left_processes():
             process.send(left, signal.SIGKILL)
             if now < self._failed_at + _ENDS_WITHIN:
