@@ -21,7 +21,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from wilkins.tasks.compression.bounds import Rule
+from wilkins.compression.bounds import Rule
 from wilkins.tasks.compression.compressor import Compressor
 from wilkins.tasks.compression.copy import compressed_copy
 

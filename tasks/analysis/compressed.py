@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wilkins import atomic
+from wilkins.compression.bounds import Rule
+from wilkins.compression.errors import CannotCopy
 from wilkins.names import text_of
 from wilkins.tasks.analysis.results import Rows, write_whole
-from wilkins.tasks.compression.bounds import Rule
 from wilkins.tasks.compression.compressor import Compressor
 from wilkins.tasks.compression.copy import Compressed, compressed_copy
-from wilkins.tasks.compression.errors import CannotCopy
 
 if TYPE_CHECKING:
     from wilkins.transport.received import Step

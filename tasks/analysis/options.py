@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import string
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
+from wilkins.schema.compress import Compress, problems_of, rules
 from wilkins.schema.kinds import ListOf, choice, integer, number, text
 from wilkins.schema.reading import Where, key
 from wilkins.schema.sections import SectionList
@@ -84,23 +84,6 @@ class Subsample:
     where: Where
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compress:
-    """How datasets of an archive are compressed."""
-
-    dset: str = key(text(), doc="Path of the dataset, or a pattern of paths: `/fields/*`, or `*` for all.")
-    absolute: float | None = key(
-        number(), default=None, doc="The largest error of an element, in the dataset's own unit, above 0."
-    )
-    relative: float | None = key(
-        number(),
-        default=None,
-        doc="The same, as a part of the dataset's range in that step (the greatest minus the least value), above 0 and "
-        "below 1. With `absolute` as well, the smaller one counts; without both, every bit is kept.",
-    )
-    where: Where
-
-
 def _part(noun: str, cls: type) -> SectionList:
     def label(context: str, texts: dict[str, str]) -> str:
         name = texts.get("dset") or texts.get("filename")
@@ -119,7 +102,7 @@ class Archive:
         doc="File that holds each step, byte for byte what the producer would have written.",
     )
     compress: tuple[Compress, ...] = key(
-        _part("rule", Compress),
+        rules(),
         default=(),
         doc="Datasets that are compressed, with an error bound or without loss (`wilkins help compression`); the first "
         "entry that fits a dataset counts. What was stored and the largest errors stand in a `.csv` beside the files.",
@@ -188,7 +171,7 @@ def _check(options: Analysis, task: Any) -> Iterator[tuple[str, str]]:
         if name == "slice" and part.axes and (len(part.axes) != 2 or part.axes[0] == part.axes[1]):
             yield name, f"the 'axes' of {part.dset!r} must be two different ones, such as [0, 1]"
         if name == "archive":
-            yield from ((name, problem) for rule in part.compress for problem in _rule_problems(rule))
+            yield from ((name, problem) for rule in part.compress for problem in problems_of(rule))
         if part.filename and (problem := _format_problem(part.filename)):
             yield name, f"the 'filename' {part.filename!r} {problem}"
     files = Counter((name, part.filename or stem_of(part.dset)) for name, part in parts)
@@ -199,14 +182,6 @@ def _check(options: Analysis, task: Any) -> Iterator[tuple[str, str]]:
     for table, count in tables.items():
         if count > 1:
             yield "archive", f"two archives would have the table {table!r}; give each another folder, or another name"
-
-
-def _rule_problems(rule: Compress) -> Iterator[str]:
-    if rule.absolute is not None and not 0 < rule.absolute < math.inf:
-        yield f"'absolute' of {rule.dset!r} is {rule.absolute:g}, and must be above 0; leave it out to keep every bit"
-    if rule.relative is not None and not 0 < rule.relative < 1:
-        what = f"'relative' of {rule.dset!r} is {rule.relative:g}, and must be above 0 and below 1"
-        yield f"{what}; leave it out to keep every bit"
 
 
 def _format_problem(filename: str) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from wilkins.tasks.compression.bounds import Difference, difference
-from wilkins.tasks.compression.errors import CannotCopy
-from wilkins.tasks.compression.objects import (
+from wilkins.compression.bounds import Difference, difference
+from wilkins.compression.errors import CannotCopy
+from wilkins.compression.objects import (
     address,
     attribute_names,
     blocks,

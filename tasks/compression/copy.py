@@ -13,11 +13,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from wilkins.tasks.compression.bounds import Difference, Rule, span
-from wilkins.tasks.compression.comparison import differences
-from wilkins.tasks.compression.compressor import Compressor
-from wilkins.tasks.compression.errors import CannotCopy
-from wilkins.tasks.compression.objects import (
+from wilkins.compression.bounds import Difference, Rule, span
+from wilkins.compression.errors import CannotCopy
+from wilkins.compression.objects import (
     address,
     attribute_names,
     blocks,
@@ -32,6 +30,8 @@ from wilkins.tasks.compression.objects import (
     text,
     values,
 )
+from wilkins.tasks.compression.comparison import differences
+from wilkins.tasks.compression.compressor import Compressor
 from wilkins.tasks.compression.worker import filters
 
 if TYPE_CHECKING:

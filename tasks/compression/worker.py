@@ -18,7 +18,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from wilkins.tasks.compression.bounds import difference, inside
+from wilkins.compression.bounds import difference, inside
 
 SZ3, SHUFFLE, DEFLATE, FLETCHER32 = 32024, 2, 1, 3
 _LEVEL = 4

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from support.running import WILKINS, run_tree
-from wilkins.tasks.compression.bounds import Rule, difference
+from wilkins.compression.bounds import Rule, difference
+from wilkins.compression.errors import CannotCopy
+from wilkins.compression.objects import address
 from wilkins.tasks.compression.compressor import Compressor
 from wilkins.tasks.compression.copy import Compressed, compressed_copy
-from wilkins.tasks.compression.errors import CannotCopy
-from wilkins.tasks.compression.objects import address
 from wilkins.tasks.compression.worker import filters
 
 pytestmark = pytest.mark.needs("python:hdf5plugin")
@@ -301,7 +301,7 @@ def test_a_full_disk_ends_no_process(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 import h5py, numpy as np
-from wilkins.tasks.compression.bounds import Rule
+from wilkins.compression.bounds import Rule
 from wilkins.tasks.compression.compressor import Compressor
 from wilkins.tasks.compression.copy import compressed_copy
 with h5py.File("a.h5", "w") as file:

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from wilkins.tasks.compression.errors import CannotCopy
+from wilkins.compression.errors import CannotCopy
 
 _CHUNK = 1 << 22
 """Bytes of a chunk, about, where the dataset has none that suit."""

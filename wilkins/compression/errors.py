@@ -1,0 +1,7 @@
+"""Errors of compression."""
+
+from wilkins.errors import WilkinsError
+
+
+class CannotCopy(WilkinsError, ValueError):
+    """The file holds what a copy would not keep; says what. It can still be copied byte for byte."""
