@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from wilkins.compression.bounds import Difference, Rule, span
+from wilkins.compression.bounds import Difference, Rule, rules_of, span
 from wilkins.compression.errors import CannotCopy
 from wilkins.compression.objects import (
     address,
@@ -239,10 +239,7 @@ class _Copy:
         size = math.prod(dataset.shape or ()) * kind.get_size()
         if not movable or not dataset.shape or size < _LEAST or kind.committed():
             return ()
-        found = (
-            next((rule for rule in self._rules if rule.means(text(one))), None) for one in self._names[address(dataset)]
-        )
-        return tuple(rule for rule in found if rule is not None)
+        return rules_of(map(text, self._names[address(dataset)]), self._rules)
 
     def _dataset(
         self,

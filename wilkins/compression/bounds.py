@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -118,3 +119,9 @@ def span(block: NDArray[Any]) -> tuple[float, float]:
     """The least and the greatest finite element; (inf, -inf) if there is none."""
     finite = block[np.isfinite(block)]
     return (float(finite.min()), float(finite.max())) if finite.size else (math.inf, -math.inf)
+
+
+def rules_of(paths: Iterable[str], rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules for a dataset of these paths: of each path the first one that fits it."""
+    found = (next((rule for rule in rules if rule.means(path)), None) for path in paths)
+    return tuple(rule for rule in found if rule is not None)
