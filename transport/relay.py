@@ -1,5 +1,8 @@
 """Carries the steps of a port to another host: ``relay.py send PATTERN`` here, ``relay.py receive PATTERN`` there.
 
+A third argument has the port's rules of `compress`, a list of [dset, absolute, relative] as JSON. Then steps cross
+whole, and parts of them packed (`wilkins/compression`).
+
 Each half is a task like any other. The sender reads steps as their bytes; the receiver writes files of the same names,
 which are published when they are closed. The receiver asks for a step when it can take one, so a reader that is slow
 slows its producer down, as on one host. The layer moves the bytes (``python/relay.cpp``).
@@ -14,17 +17,22 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
 import socket
 import struct
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from wilkins.transport import far_files, handshake, relay_messages, steps
 from wilkins.transport.board import native_library
 from wilkins.transport.errors import NoSuchPort
 from wilkins.transport.listening import listen_at
+
+if TYPE_CHECKING:
+    from wilkins.compression.crossing import Packer
 
 ADDRESS = "WILKINS_RELAY_ADDRESS"
 LISTENS, ENDS = "WILKINS_RELAY_LISTENS", "WILKINS_RELAY_ENDS"
@@ -45,19 +53,102 @@ _REASONS = {
 }
 
 
-def send(pattern: str) -> None:
+class _Piece(ctypes.Structure):
+    """Bytes of a step that cross in fewer bytes."""
+
+    _fields_ = (("begin", ctypes.c_uint64), ("end", ctypes.c_uint64), ("stored", ctypes.c_uint64))
+
+
+class _Packing(ctypes.Structure):
+    """All such pieces of a step, and what they are packed into."""
+
+    _fields_ = (
+        ("pieces", ctypes.POINTER(_Piece)),
+        ("count", ctypes.c_uint64),
+        ("bytes", ctypes.c_void_p),
+        ("length", ctypes.c_uint64),
+        ("error", ctypes.c_double),
+        ("seconds", ctypes.c_double),
+    )
+
+
+_UNPACK = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(_Packing))
+
+
+def send(pattern: str, rules: str = "") -> None:
     """Send all steps of this task's in-port, each when the other side asks for one."""
     host, _, number = os.environ[ADDRESS].rpartition(":")
     port = steps.port(pattern)
     if port is None:
         raise NoSuchPort(errno.ENOENT, "this is no in-port of the task", pattern)
+    packs = _Packs(_packer(rules)) if rules else None
     with socket.create_connection((host, int(number))) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         handshake.authenticate(wire, _SERVICE, far_files.run_key())
         wire.sendall(_PORT.pack(_start_server(wire.getsockname()[0])))
-        move = _library().wilkins_relay_send
-        _move_all(lambda name, folder: int(move(port, wire.fileno(), name, folder)), "")
+        take, give = _library().wilkins_relay_take, _library().wilkins_relay_give
+        at, size = ctypes.c_void_p(), ctypes.c_uint64()
+
+        def moved(name: ctypes.Array[ctypes.c_char], folder: ctypes.Array[ctypes.c_char]) -> int:
+            whole = int(packs is not None)
+            if code := int(take(port, wire.fileno(), name, folder, whole, ctypes.byref(at), ctypes.byref(size))):
+                return code
+            packing = packs.of(at.value or 0, size.value) if packs else _Packing()
+            return int(give(wire.fileno(), name, folder, ctypes.byref(packing)))
+
+        _move_all(moved, "")
         wire.recv(1)  # the receiver leaves when nothing more can be read of its lazy steps
+
+
+def _packer(rules: str) -> Packer:
+    """Imported only where it is needed: it brings h5py."""
+    from wilkins.compression.bounds import Rule
+    from wilkins.compression.crossing import Packer
+
+    return Packer(Rule(*rule) for rule in json.loads(rules))
+
+
+def _memory(at: int, size: int) -> memoryview:
+    return memoryview((ctypes.c_char * size).from_address(at)).cast("B") if size else memoryview(b"")
+
+
+class _Packs:
+    """Packs steps. What a step was packed into stays until the next one is taken."""
+
+    def __init__(self, packer: Packer) -> None:
+        self._packer = packer
+        self._kept: tuple[object, ...] = ()
+
+    def of(self, at: int, size: int) -> _Packing:
+        """The parts of a step that cross packed."""
+        step = self._packer.pack(_memory(at, size))
+        pieces = (_Piece * len(step.pieces))(*(_Piece(*piece) for piece in step.pieces))
+        data = ctypes.c_char_p(step.data)
+        self._kept = (pieces, data, step)
+        address = ctypes.cast(data, ctypes.c_void_p)
+        return _Packing(pieces, len(step.pieces), address, len(step.data), step.error, step.seconds)
+
+
+class _Unpacks:
+    """Unpacks steps, and counts what that has saved."""
+
+    def __init__(self, packer: Packer, messages: relay_messages.Messages) -> None:
+        self._packer, self._messages = packer, messages
+        self.error: BaseException | None = None
+        """What a step could not be unpacked for."""
+
+    def __call__(self, at: int, size: int, packing: ctypes._Pointer[_Packing]) -> int:
+        """Put the parts of a step where they belong; returns 0 or an errno."""
+        try:
+            came = packing.contents
+            pieces = [(one.begin, one.end, one.stored) for one in came.pieces[: came.count]] if came.count else []
+            seconds = self._packer.unpack(_memory(at, size), pieces, _memory(came.bytes or 0, came.length))
+        except BaseException as error:
+            self.error = error
+            return errno.EPROTO
+        before = sum(end - begin for begin, end, _ in pieces)
+        self._messages.unpacked(before, came.length, came.error, came.seconds + seconds)
+        return 0
 
 
 def _start_server(address: str) -> int:
@@ -68,10 +159,12 @@ def _start_server(address: str) -> int:
     return port
 
 
-def receive(pattern: str) -> None:
+def receive(pattern: str, rules: str = "") -> None:
     """Write the steps that come as files of this task's out-port."""
     del pattern  # names come with the steps
     messages = relay_messages.Messages(int(os.environ[relay_messages.VARIABLE]))
+    unpacks = _Unpacks(_packer(rules), messages) if rules else None
+    unpack = _UNPACK(unpacks) if unpacks else _UNPACK()
     move = _library().wilkins_relay_receive
     with _accepted() as wire:
         messages.add(1)
@@ -80,7 +173,9 @@ def receive(pattern: str) -> None:
         server = os.fsencode(f"{wire.getpeername()[0]}:{port}")
 
         def moved(name: ctypes.Array[ctypes.c_char], folder: ctypes.Array[ctypes.c_char]) -> int:
-            code = int(move(wire.fileno(), server, name, folder))
+            code = int(move(wire.fileno(), server, name, folder, unpack))
+            if unpacks and unpacks.error:
+                raise unpacks.error
             messages.add(relay_messages.OF_A_STEP)
             return code
 
@@ -116,11 +211,13 @@ def _accepted() -> socket.socket:
 def _library() -> ctypes.PyDLL:
     """The layer in this process. It is called with Python's lock, and releases it while it waits, to see to signals."""
     library = ctypes.PyDLL(str(native_library()))
-    text = ctypes.c_char_p
-    library.wilkins_relay_send.argtypes = [ctypes.c_int, ctypes.c_int, text, text]
-    library.wilkins_relay_receive.argtypes = [ctypes.c_int, text, text, text]
+    text, number, pointer = ctypes.c_char_p, ctypes.c_int, ctypes.POINTER
+    size = pointer(ctypes.c_uint64)
+    library.wilkins_relay_take.argtypes = [number, number, text, text, number, pointer(ctypes.c_void_p), size]
+    library.wilkins_relay_give.argtypes = [number, text, text, pointer(_Packing)]
+    library.wilkins_relay_receive.argtypes = [number, text, text, text, _UNPACK]
     return library
 
 
 if __name__ == "__main__":
-    {"send": send, "receive": receive}[sys.argv[1]](sys.argv[2])
+    {"send": send, "receive": receive}[sys.argv[1]](*sys.argv[2:])

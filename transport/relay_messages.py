@@ -1,9 +1,12 @@
-"""How many messages the halves of a relay have sent each other, and whether all was sent, for the receiver's keeper."""
+"""How many messages the halves of a relay have sent each other, what was compressed, and whether all was sent, for the
+receiver's keeper."""
 
 from __future__ import annotations
 
 import mmap
 import os
+
+from wilkins.values import dataclass
 
 VARIABLE = "WILKINS_RELAY_MESSAGES"
 """Tells the receiver the descriptor of the memory."""
@@ -14,7 +17,21 @@ OF_A_STEP = 2
 OF_ALL = 3
 """The sender's greeting; and at the end, a last question and the answer that no step comes."""
 
-_SIZE = 16
+_SIZE = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """What compression has done on the way of the steps so far."""
+
+    before: int = 0
+    """Bytes of the parts that it took."""
+    after: int = 0
+    """Bytes that crossed for these."""
+    largest_error: float = 0.0
+    """The largest difference of an element."""
+    cpu_seconds: float = 0.0
+    """On both hosts."""
 
 
 class Messages:
@@ -22,7 +39,8 @@ class Messages:
 
     def __init__(self, descriptor: int) -> None:
         """`descriptor`: of `made`; closed by the caller."""
-        self._count = memoryview(mmap.mmap(descriptor, _SIZE)).cast("Q")
+        memory = memoryview(mmap.mmap(descriptor, _SIZE))
+        self._count, self._measured = memory[:32].cast("Q"), memory[32:].cast("d")
 
     @classmethod
     def made(cls) -> int:
@@ -38,6 +56,18 @@ class Messages:
     def end(self) -> None:
         """No step will come any more."""
         self._count[1] = 1
+
+    def unpacked(self, before: int, after: int, error: float, seconds: float) -> None:
+        """A step has come, and so many bytes of it in fewer."""
+        self._count[2] += before
+        self._count[3] += after
+        self._measured[0] = max(self._measured[0], error)
+        self._measured[1] += seconds
+
+    @property
+    def compressed(self) -> Compressed:
+        """What compression has done so far."""
+        return Compressed(*self._count[2:4], *self._measured)
 
     @property
     def over(self) -> bool:

@@ -23,7 +23,7 @@ ROOMS = {
     "errors": "values",
     "flow": "errors values",
     "compression": "errors",
-    "transport": "atomic errors values",
+    "transport": "atomic compression errors values",
     "workflows": "transport",
     "names": "",
     "schema": "errors names flow values",

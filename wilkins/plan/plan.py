@@ -252,6 +252,9 @@ class PortPlan(ReadKeys):
     """Ports of relays: the host from or to which the relay carries the steps, counted from 1; 0: no relay."""
     dsets: tuple[str, ...] = ()
     """Paths of the datasets that the port is for; empty: all."""
+    compress: tuple[tuple[str, float | None, float | None], ...] = ()
+    """Out-ports: the rules by which steps are compressed on their way to other hosts: of each the dataset, the absolute
+    and the relative bound."""
     step_bytes: int = 0
     """Out-ports: bytes of a step, by the task's model; 0: unknown."""
     per_rank: bool = False

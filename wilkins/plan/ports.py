@@ -85,6 +85,7 @@ class Ports:
         cap = self._workflow.memory if port.memory is None else port.memory
         return {
             "cap_bytes": cap if mode in ("memory", "both") else 0,
+            "compress": tuple((rule.dset, rule.absolute, rule.relative) for rule in port.compress),
             "keep": _kept(task, port) if mode in ("both", "file") else 0,
             "step_bytes": task.model.size if task.model else 0,
             "per_rank": bool(task.model and task.model.files == "per-rank"),

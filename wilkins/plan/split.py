@@ -7,6 +7,7 @@ the queues, names and rules of one machine.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate
@@ -332,7 +333,7 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
             nprocs=1,
             kind="plain",
             executable=Path(sys.executable),
-            args=(str(PROGRAM), what, outport.pattern),
+            args=(str(PROGRAM), what, outport.pattern, *_rules(outport)),
             cwd=producer.cwd,
             env={},
             rerun="never",
@@ -356,6 +357,11 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
         )
     )
     return len(ports) - 1
+
+
+def _rules(outport: PortPlan) -> tuple[str, ...]:
+    """What a relay is told of `compress`."""
+    return (json.dumps(outport.compress),) if outport.compress else ()
 
 
 def _cap(plan: Plan, relay: Relay, outport: PortPlan) -> int:

@@ -64,7 +64,8 @@ def _ways(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) ->
     if across:
         shown = ", ".join(_way(plan, way) for way in across[:_MOST_WAYS])
         more = f" and {len(across) - _MOST_WAYS} more ways" if len(across) > _MOST_WAYS else ""
-        yield f"over the network: {shown}{more}{_bytes(plan, group, sizes)}"
+        packed = ", compressed" if any(plan.ports[channel.outport].compress for channel in group) else ""
+        yield f"over the network: {shown}{more}{_bytes(plan, group, sizes)}{packed}"
 
 
 def _bytes(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wilkins.errors import Position, count_of
+from wilkins.schema.compress import problems_of
 from wilkins.schema.patterns import intersect
 from wilkins.spec.gpu_names import VISIBLE, listed, number_of
 from wilkins.spec.workflow import InPort, OutPort, Port, Task, ready_made
 
 _OF_FILES = {
     "device": "device memory is for what HDF5 reads and writes",
+    "compress": "such steps stay on one host",
     "dsets": "datasets are those of one HDF5 file",
     "as_": "the program calls them by their own names",
     "opens_per_step": "a step is opened as often as the program likes",
@@ -47,6 +49,14 @@ def of_devices(task: Task) -> Iterator[tuple[Position, str]]:
                     f"{other.device or 'host'!r} ({other.where.of('device')}); write the same on both"
                 )
                 yield where, message
+
+
+def of_compression(task: Task) -> Iterator[tuple[Position, str]]:
+    """Bounds of out-ports that allow nothing, or everything."""
+    for port in task.outports:
+        for rule in port.compress:
+            for problem in problems_of(rule):
+                yield rule.where.position, f"{task.label}, outport {port.filename!r}: {problem}"
 
 
 def of_failure(task: Task) -> Iterator[tuple[Position, str]]:

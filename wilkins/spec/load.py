@@ -267,6 +267,7 @@ def _check_task(reader: Reader, task: Task) -> None:
     _check_placeholders(reader, task)
     for where, message in (
         *contradictions.of_devices(task),
+        *contradictions.of_compression(task),
         *contradictions.of_failure(task),
         *contradictions.of_restart(task),
         *contradictions.of_sets(task),

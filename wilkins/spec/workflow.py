@@ -13,6 +13,7 @@ from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.names import own_form, text_of
+from wilkins.schema.compress import Compress, rules
 from wilkins.schema.file_names import FileNames, has_pieces, names_of
 from wilkins.schema.kinds import (
     Container,
@@ -163,6 +164,13 @@ class OutPort(Port):
 
     memory: int | None = key(
         size(), default=None, doc="Most shared memory that the port's steps may take, such as `1GiB`; 0: no limit."
+    )
+    compress: tuple[Compress, ...] = key(
+        rules(),
+        default=(),
+        doc="Datasets that are compressed on their way to readers on other hosts, within an error bound or without "
+        "loss (`wilkins help compression`); the first entry that fits a dataset counts. Steps of the port then cross "
+        "whole. Readers on the producer's host, and files on disk, have every bit.",
     )
     publish: PublishRule = key(
         Publish(),

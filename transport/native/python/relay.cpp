@@ -4,7 +4,8 @@
 // A step goes from its arena to the socket, and from the socket to an arena: no copy lies between, and each process
 // keeps its mappings. The receiver says when it can take a step, and what of a step was read last. What it gets is a
 // head, the names, and these bytes; the step is published with the others absent, and kept where it is
-// (steps/lazy.hpp).
+// (steps/lazy.hpp). Of a port with `compress`, steps come whole, and parts of them packed: Python packs and unpacks
+// them (wilkins/compression/crossing.py).
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -50,8 +51,15 @@ struct Ask {
 };
 constexpr uint64_t kAgain = UINT64_MAX;
 
+// Bytes of a step that are sent in fewer bytes.
+struct Piece {
+    uint64_t begin;
+    uint64_t end;
+    uint64_t stored;
+};
+
 // No name: the stream has ended. The folder, the name, what else was published before it there (see queue::before), the
-// ranges that are brought and where others are follow, and then those bytes.
+// ranges that are brought, where others are, and the pieces follow; then those bytes, and after them the pieces'.
 struct Head {
     uint32_t folder;  // bytes of the folder in which its producer named the step
     uint32_t name;    // of that name
@@ -64,7 +72,28 @@ struct Head {
     uint64_t hosts;  // that have bytes of it, which this one has not: their addresses follow the ranges, after that of
                      // the host on which it was made,
     uint64_t runs;   // and then who has which
+    uint64_t pieces;
+    double error;    // the largest difference of an element in these
+    double seconds;  // of CPU time that packing has taken
 };
+
+// What Python has packed of a step. It stays until the next one is taken.
+struct Packing {
+    const Piece* pieces;
+    uint64_t count;
+    const void* bytes;
+    uint64_t length;
+    double error;
+    double seconds;
+};
+
+// The bytes of a step that are sent as they are, where others are packed.
+void add_others(Pieces* bytes, unsigned char* step, uint64_t size, const Piece* pieces, uint64_t count) {
+    uint64_t at = 0;
+    for (const Piece* piece = pieces; piece < pieces + count; at = piece++->end)
+        bytes->add(step + at, piece->begin - at);
+    bytes->add(step + at, size - at);
+}
 
 using far::Connection;
 
@@ -163,27 +192,49 @@ Places places_of(const StepFile& step, const std::vector<homes::Range>& asked) {
 }
 
 // What was sent stays until the next step is asked for: if it has to stay any longer, the receiver keeps it by then.
-StepFile* sent = nullptr;
-std::vector<homes::Range> sent_ranges;
+struct Sending {
+    StepFile* step = nullptr;
+    std::vector<uint64_t> before;
+    std::vector<homes::Range> asked, ranges;
+    Packing packing{};
+};
+Sending& sending() {
+    static auto* const one = new Sending;
+    return *one;
+}
 
 int send_bytes(OtherHalf& receiver) {
+    const Sending& s = sending();
     Pieces bytes;
-    for (const homes::Range& range : sent_ranges) bytes.add(sent->data() + range.begin, range.end - range.begin);
+    if (s.packing.count > 0) {
+        add_others(&bytes, s.step->data(), s.step->eof(), s.packing.pieces, s.packing.count);
+        bytes.add(const_cast<void*>(s.packing.bytes), s.packing.length);
+    } else {
+        for (const homes::Range& range : s.ranges) bytes.add(s.step->data() + range.begin, range.end - range.begin);
+    }
     return receiver.send_bytes(std::move(bytes));
 }
 
-int send_step(OtherHalf& receiver, StepFile& step, const char* name, const char* folder,
-              const std::vector<uint64_t>& before, const std::vector<homes::Range>& asked) {
+// Brings what of the step is on other hosts.
+int bring_all(StepFile& step) {
+    PythonUnlocked python;
+    step.bring({{0, step.eof()}});
+    return step.settle();
+}
+
+int send_step(OtherHalf& receiver, const char* name, const char* folder) {
+    Sending& s = sending();
+    StepFile& step = *s.step;
     const uint64_t size = step.eof();
-    Places places = places_of(step, asked);
+    Places places = places_of(step, s.asked);
     if (places.runs.size() > kMostListed ||
         places.brought.size() > kMostListed) {  // its readers here have brought so many pieces of it
-        PythonUnlocked python;
-        step.bring({{0, size}});
-        if (const int error = step.settle()) return error;
-        places = places_of(step, asked);
+        if (const int error = bring_all(step)) return error;
+        places = places_of(step, s.asked);
     }
     const auto& [brought, hosts, runs] = places;
+    const bool whole = brought.size() == 1 && brought[0].begin == 0 && brought[0].end == size;
+    if (!whole || s.packing.count > kMostListed) s.packing.count = 0;
     const StepToken token = step.token();
     const uint64_t number = process().board.slot(token.slot).sequence;
     const Head head = {static_cast<uint32_t>(strlen(folder)),
@@ -192,10 +243,13 @@ int send_step(OtherHalf& receiver, StepFile& step, const char* name, const char*
                        number,
                        token,
                        step.state->published,
-                       before.size(),
+                       s.before.size(),
                        brought.size(),
                        hosts.size(),
-                       runs.size()};
+                       runs.size(),
+                       s.packing.count,
+                       s.packing.count > 0 ? s.packing.error : 0,
+                       s.packing.seconds};
     std::vector<char> text;
     const auto add = [&text](const void* from, size_t count) {
         text.insert(text.end(), static_cast<const char*>(from), static_cast<const char*>(from) + count);
@@ -203,12 +257,13 @@ int send_step(OtherHalf& receiver, StepFile& step, const char* name, const char*
     add(&head, sizeof(head));
     add(folder, head.folder);
     add(name, head.name);
-    add(before.data(), before.size() * sizeof(uint64_t));
+    add(s.before.data(), s.before.size() * sizeof(uint64_t));
     add(brought.data(), brought.size() * sizeof(homes::Range));
     if (!hosts.empty()) add(homes::lead(step.state->slot), kAddressMax);
     for (const homes::Host& host : hosts) add(host.where, kAddressMax);
     add(runs.data(), runs.size() * sizeof(homes::Run));
-    sent_ranges = brought;
+    add(s.packing.pieces, s.packing.count * sizeof(Piece));
+    s.ranges = brought;
     const int error = receiver.send_words(text.data(), text.size(), !brought.empty());
     return error ? error : send_bytes(receiver);
 }
@@ -222,31 +277,44 @@ int receive_list(OtherHalf& half, uint64_t count, std::vector<T>* list) {
 
 }  // namespace
 
-// Sends the in-port's next step when the receiver asks for one. `name`, `folder`: by which its producer called it, and
-// from where. The step stays for a while afterwards: its producer may look at it. Returns 0, -1: none will come, which
-// the receiver knows, or an errno. ENOTDIR: from where is not known any more; ECONNRESET: the receiver has left; EINTR:
-// the run is being stopped, or Python has an exception to raise.
-WILKINS_API(int, wilkins_relay_send(int index, int wire, char* name, char* folder)) {
+// Takes the in-port's next step when the receiver asks for one, to be sent by the next call. `name`, `folder`: by which
+// its producer called it, and from where. `whole`: bytes that are on other hosts are brought; `bytes`, `size`: the
+// step's. It stays until the call after that: its producer may look at it. Returns 0, -1: none will come, which the
+// receiver knows, or an errno. ENOTDIR: from where is not known any more; ECONNRESET: the receiver has left; EINTR: the
+// run is being stopped, or Python has an exception to raise.
+WILKINS_API(int, wilkins_relay_take(int index, int wire, char* name, char* folder, int whole, const void** bytes,
+                                    uint64_t* size)) {
     OtherHalf& receiver = other_half(wire);
+    Sending& s = sending();
     Ask ask{};
-    std::vector<homes::Range> asked;
-    std::vector<uint64_t> before;
     name[0] = 0;
     if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
     while (ask.ranges == kAgain) {
-        if (!sent) return EPROTO;
+        if (!s.step) return EPROTO;
         if (const int error = send_bytes(receiver)) return error;
         if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
     }
-    if (const int error = receive_list(receiver, ask.ranges, &asked)) return error;
-    if (sent) close_step(std::exchange(sent, nullptr));
-    if (const int error = take_next(index, &sent, name, folder, &before)) {
+    if (const int error = receive_list(receiver, ask.ranges, &s.asked)) return error;
+    s.packing = {};
+    if (s.step) close_step(std::exchange(s.step, nullptr));
+    if (const int error = take_next(index, &s.step, name, folder, &s.before)) {
         const Head end = {};
         const int failed = error == kEnd ? receiver.send_words(&end, sizeof(end), false) : 0;
         return failed ? failed : error;
     }
     const bool known = folder[0] || name[0] == '/';
-    return known ? send_step(receiver, *sent, name, folder, before, asked) : ENOTDIR;
+    if (!known) return ENOTDIR;
+    if (const int error = whole && s.step->state->lazy ? bring_all(*s.step) : 0) return error;
+    *bytes = s.step->data();
+    *size = s.step->eof();
+    return 0;
+}
+WILKINS_OR(errno)
+
+// Sends the step that was taken, with these parts of it packed. Returns 0 or an errno, as above.
+WILKINS_API(int, wilkins_relay_give(int wire, const char* name, const char* folder, const Packing* packing)) {
+    sending().packing = *packing;
+    return send_step(other_half(wire), name, folder);
 }
 WILKINS_OR(errno)
 
@@ -258,9 +326,9 @@ KeptElsewhere& kept() {
 }
 
 // What the next step is to bring along: what was read of the last one of which that is known.
-std::vector<homes::Range> wanted() {
+std::vector<homes::Range> wanted(bool whole) {
     const Process& p = process();
-    const bool lazily = p.board.port(p.first_port).keys.mode == Mode::memory && kept().count() < kMostLazy;
+    const bool lazily = !whole && p.board.port(p.first_port).keys.mode == Mode::memory && kept().count() < kMostLazy;
     return lazily ? lazy::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
 }
 
@@ -273,6 +341,18 @@ bool are_sound(const std::vector<homes::Range>& ranges, uint64_t size) {
         end = range.end;
     }
     return true;
+}
+
+// True if the pieces are parts of a step that is brought whole, in order and apart.
+bool are_sound(const std::vector<Piece>& pieces, const std::vector<homes::Range>& brought, uint64_t size) {
+    if (pieces.empty()) return true;
+    uint64_t end = 0;
+    for (const Piece& piece : pieces) {
+        if (piece.begin < end || piece.begin >= piece.end || piece.end > size) return false;
+        if (piece.stored == 0 || piece.stored > piece.end - piece.begin) return false;
+        end = piece.end;
+    }
+    return brought.size() == 1 && brought[0].begin == 0 && brought[0].end == size;
 }
 
 // Where bytes are that the sender has not. Returns 0 or an errno.
@@ -292,11 +372,26 @@ int receive_elsewhere(OtherHalf& sender, const Head& head, lazy::Elsewhere* else
     return std::all_of(elsewhere->runs.begin(), elsewhere->runs.end(), known) ? 0 : EPROTO;
 }
 
+// What comes of a step, and what of it comes packed.
+struct Coming {
+    std::vector<homes::Range> brought;
+    lazy::Elsewhere elsewhere;
+    std::vector<Piece> pieces;
+    std::vector<unsigned char> packed;
+};
+
 // The step's bytes, once more if they were damaged on the way.
-int receive_bytes(OtherHalf& sender, const StepFile& step, const std::vector<homes::Range>& brought) {
+int receive_bytes(OtherHalf& sender, const StepFile& step, Coming* coming) {
+    uint64_t length = 0;
+    for (const Piece& piece : coming->pieces) length += piece.stored;
+    coming->packed.resize(length);
     for (int tries = 1;; ++tries) {
         Pieces bytes;
-        for (const homes::Range& range : brought) bytes.add(step.data() + range.begin, range.end - range.begin);
+        if (coming->pieces.empty())
+            for (const homes::Range& range : coming->brought)
+                bytes.add(step.data() + range.begin, range.end - range.begin);
+        else add_others(&bytes, step.data(), coming->brought[0].end, coming->pieces.data(), coming->pieces.size());
+        bytes.add(coming->packed.data(), length);
         const int error = sender.receive(std::move(bytes));
         if (error != EBADMSG || tries > far::kMostDamaged) return error;
         log_event(event::damaged_on_the_way(step.name(), "its producer's host"));
@@ -305,19 +400,28 @@ int receive_bytes(OtherHalf& sender, const StepFile& step, const std::vector<hom
     }
 }
 
+// Puts the packed pieces of a step where they belong. Called with Python's lock; returns 0 or an errno.
+using Unpack = int (*)(unsigned char* step, uint64_t size, const Packing* packing);
+
 // The step's bytes come, or some of them: the others stay at `server`, and at hosts that have parts. Of what was asked
 // for, they come from there, too.
 int fill(OtherHalf& sender, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked,
-         const std::vector<homes::Range>& brought, const lazy::Elsewhere& elsewhere, const char* server) {
+         Coming* coming, const char* server, Unpack unpack) {
     uint64_t count = 0;
-    for (const homes::Range& range : brought) count += range.end - range.begin;
-    int error = receive_bytes(sender, step, brought);
+    for (const homes::Range& range : coming->brought) count += range.end - range.begin;
+    int error = receive_bytes(sender, step, coming);
+    if (!error && unpack) {
+        const Packing packing = {
+            coming->pieces.data(), coming->pieces.size(), coming->packed.data(), coming->packed.size(), head.error,
+            head.seconds};
+        error = unpack(step.data(), head.size, &packing);
+    }
     if (error || count == head.size) return error;
     std::unique_ptr<FarFile> keeps = FarFile::open(server, head.token, Use::keep, step.name(), "", &error);
     if (!keeps) return error;
-    if ((error = lazy::publish_absent(step, brought, head.token, server, elsewhere))) return error;
+    if ((error = lazy::publish_absent(step, coming->brought, head.token, server, coming->elsewhere))) return error;
     kept().add(step.token().slot, step.token().stamp, std::move(keeps));
-    if (elsewhere.hosts.empty()) return 0;
+    if (coming->elsewhere.hosts.empty()) return 0;
     PythonUnlocked python;
     return homes::bring(step.state, asked.data(), asked.size(), homes::kUnread);
 }
@@ -329,15 +433,16 @@ int note_origin(const StepFile& step, uint64_t published, const std::vector<uint
 }
 
 int receive_step(OtherHalf& sender, const char* name, const Head& head, const std::vector<homes::Range>& asked,
-                 const char* server) {
+                 const char* server, Unpack unpack) {
     std::vector<uint64_t> before;
-    std::vector<homes::Range> brought;
-    lazy::Elsewhere elsewhere;
+    Coming coming;
     if (const int error = receive_list(sender, head.before, &before)) return error;
-    if (const int error = receive_list(sender, head.ranges, &brought)) return error;
-    if (const int error = receive_elsewhere(sender, head, &elsewhere)) return error;
+    if (const int error = receive_list(sender, head.ranges, &coming.brought)) return error;
+    if (const int error = receive_elsewhere(sender, head, &coming.elsewhere)) return error;
+    if (const int error = receive_list(sender, head.pieces, &coming.pieces)) return error;
     Match match;
-    if (!are_sound(brought, head.size) || !match_name(name, &match, Purpose::create) || match.outport < 0)
+    if (!are_sound(coming.brought, head.size) || !are_sound(coming.pieces, coming.brought, head.size) ||
+        (!unpack && !coming.pieces.empty()) || !match_name(name, &match, Purpose::create) || match.outport < 0)
         return EPROTO;
     int error = 0;
     StepFile* step = open_step(match, Intent::create, 1, &error);
@@ -345,7 +450,7 @@ int receive_step(OtherHalf& sender, const char* name, const Head& head, const st
     process().board.slot(step->token().slot).numbered = head.number + 1;
     error = note_origin(*step, head.published, before);
     if (!error) error = step->prepare_write(0, head.size, true);
-    if (!error) error = fill(sender, *step, head, asked, brought, elsewhere, server);
+    if (!error) error = fill(sender, *step, head, asked, &coming, server, unpack);
     if (error) discard_step(step);
     else close_step(step);
     return error;
@@ -354,15 +459,16 @@ int receive_step(OtherHalf& sender, const char* name, const Head& head, const st
 }  // namespace
 
 // Asks for a step, and publishes it under its name. `folder`: where the process is; it goes where the producer was.
-// `server`: where the sender gives what is absent (address:port). Returns 0, -1: there is none any more, or an errno.
-// ECONNRESET: the sender has left; EINTR: the run is being stopped, or Python has an exception to raise.
-WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name, char* folder)) {
+// `server`: where the sender gives what is absent (address:port). `unpack`: for a port with `compress`, or nullptr.
+// Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has left; EINTR: the run is being stopped,
+// or Python has an exception to raise.
+WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name, char* folder, Unpack unpack)) {
     const Process& p = process();
     OtherHalf& sender = other_half(wire);
     PortRecord& outport = p.board.port(p.first_port);
     if (!outport.asked_at[0])
         strncpy(outport.asked_at, server, kAddressMax - 1);  // readers look at it once a step has come
-    const std::vector<homes::Range> wants = wanted();
+    const std::vector<homes::Range> wants = wanted(unpack != nullptr);
     const Ask ask = {wants.size()};
     Head head{};
     char above[kNameMax] = {};
@@ -379,7 +485,7 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name,
         if (chdir(above) != 0) return errno;
         strcpy(folder, above);
     }
-    return receive_step(sender, name, head, wants, server);
+    return receive_step(sender, name, head, wants, server, unpack);
 }
 WILKINS_OR(errno)
 

@@ -10,6 +10,7 @@ from wilkins.launch.records.crossings import Crossing
 from wilkins.launch.records.tracednames import Trace
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import HostPart, Relay
+from wilkins.transport.relay_messages import Compressed
 from wilkins.transport.report_table import PortFacts
 
 
@@ -19,7 +20,8 @@ def crossings_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> 
     for part, account in results:
         port_of = {port.task: port for port in (account.report.ports if account.report else ())}
         found += [
-            _crossing(plan, relay, port_of[task], account.messages[relay.index]) for task, relay in part.receivers
+            _crossing(plan, relay, port_of[task], account.messages[relay.index], account.compressed.get(relay.index))
+            for task, relay in part.receivers
         ]
     return found
 
@@ -37,7 +39,10 @@ def host_trace(plan: Plan, part: HostPart, path: Path) -> Trace:
     return Trace(path, readers)
 
 
-def _crossing(plan: Plan, relay: Relay, port: PortFacts, messages: int) -> Crossing:
+def _crossing(
+    plan: Plan, relay: Relay, port: PortFacts, messages: int, compressed: Compressed | None = None
+) -> Crossing:
+    found = compressed or Compressed()
     outport = plan.ports[relay.outport]
     readers = (plan.tasks[plan.ports[plan.channels[channel].inport].task].name for channel in relay.channels)
     return Crossing(
@@ -48,6 +53,10 @@ def _crossing(plan: Plan, relay: Relay, port: PortFacts, messages: int) -> Cross
         reads=plan.hosts[relay.reads].name,
         steps=port.steps,
         bytes=port.bytes,
-        moved=port.bytes - port.left,
+        moved=port.bytes - port.left - (found.before - found.after),
         messages=messages + port.brought,
+        compressed=found.before,
+        compressed_to=found.after,
+        largest_error=found.largest_error,
+        compression_s=found.cpu_seconds,
     )

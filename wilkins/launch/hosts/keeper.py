@@ -240,6 +240,7 @@ class Keeper:
             tuple(map(end_of, crew)),
             {index: run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
             self._relays.counts(),
+            self._relays.compressed(),
         )
         self._control.send(PartEnded(result, self._echo()))
 

@@ -70,3 +70,7 @@ class Relays:
     def counts(self) -> dict[int, int]:
         """By relay: how many messages a receiver has exchanged."""
         return {index: messages.count for index, messages in self._messages.items()}
+
+    def compressed(self) -> dict[int, relay_messages.Compressed]:
+        """By relay: what compression has done for the receiver's steps."""
+        return {index: messages.compressed for index, messages in self._messages.items()}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from wilkins.launch.hosts.control import Message
 from wilkins.launch.records.summary import TaskEnd
+from wilkins.transport.relay_messages import Compressed
 from wilkins.transport.report_table import Report, TaskFacts
 from wilkins.values import dataclass, field
 
@@ -43,6 +44,8 @@ class HostResult:
     """By task of the whole plan: how often it has failed."""
     messages: Mapping[int, int] = field(default_factory=dict)
     """By relay: how many messages it has exchanged."""
+    compressed: Mapping[int, Compressed] = field(default_factory=dict)
+    """By relay: what compression has done for its steps."""
 
 
 @dataclass(frozen=True, slots=True)

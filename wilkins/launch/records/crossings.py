@@ -32,6 +32,14 @@ class Crossing:
     """Bytes of them that were sent: those that a reader has read, or was expected to read."""
     messages: int
     """Messages in both directions, those of the steps included."""
+    compressed: int = 0
+    """Bytes of the steps that were compressed on the way,"""
+    compressed_to: int = 0
+    """and what they took there."""
+    largest_error: float = 0.0
+    """The largest difference that this has made to an element."""
+    compression_s: float = 0.0
+    """Seconds of CPU time that it has taken, on both hosts."""
 
 
 def table(crossings: Sequence[Crossing], all_in: str = "") -> str:
@@ -51,7 +59,19 @@ def table(crossings: Sequence[Crossing], all_in: str = "") -> str:
     text = text_table(["over the network", "files", "hosts", "steps", "bytes", "moved", "messages"], rows, {0, 1, 2})
     left = ordered[_MOST_ROWS:]
     more = f"... and {count_of(len(left), 'more crossing')} with {size(sum(one.moved for one in left))}"
+    text = "\n".join([text, *(said for one in ordered[:_MOST_ROWS] if (said := _compressed(one)))])
     return f"{text}\n{more}{all_in and f': see {all_in}'}" if left else text
+
+
+def _compressed(one: Crossing) -> str:
+    """What compression has done; empty: nothing."""
+    if not one.compressed:
+        return ""
+    return (
+        f"{one.producer} -> {_readers(one)}: {size(one.compressed)} crossed as {size(one.compressed_to)}, "
+        f"{one.compressed / one.compressed_to:.1f} times smaller; largest error {one.largest_error:.3g}; "
+        f"{one.compression_s:.1f} s of CPU time"
+    )
 
 
 def _readers(one: Crossing) -> str:

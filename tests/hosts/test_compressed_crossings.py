@@ -1,0 +1,252 @@
+"""Steps that are compressed on their way to another host: readers get plain files, within the bounds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts import pseudo
+from programs.build import build, parallel_c
+
+from support.hooks import faults
+from support.running import WILKINS, Finished, run_tree, write_program
+
+pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("hosts")]
+
+DATA = """
+import h5py, math, numpy as np
+def field(step, *shape):
+    return np.sin(np.linspace(0, 9, math.prod(shape)) + step).reshape(shape)
+def data(step):
+    noise = np.random.default_rng(step)
+    strange = field(step, 5000)
+    strange[7::100] = np.nan
+    return {
+        "fields/heat": field(step, 300, 200), "fields/single": field(step, 9000).astype("f4"),
+        "fields/strange": strange, "fields/big": field(step, 5000).astype(">f8"), "fields/none": np.empty((0, 3)),
+        "fields/one": np.float64(step), "ids": np.arange(9000) + step, "noise": noise.standard_normal(5000),
+        "pairs": np.full(900, step, [("a", "<f4"), ("b", ">i8")]), "words": np.array([b"word"] * 3000),
+    }
+LOSSY = {"fields/heat": 1e-3, "fields/single": 1e-3, "fields/chunked": 1e-3}
+def written(file, step):
+    for name, value in data(step).items():
+        file[name] = value
+    file.create_dataset("fields/chunked", data=field(step, 100, 90), chunks=(30, 40))
+    file.create_dataset("fields/gzip", data=field(step, 9000), chunks=(1000,), compression="gzip")
+    file.attrs["step"] = step
+    file["again"] = h5py.SoftLink("/fields/heat")
+"""
+WRITE = """#!{python}
+import os, sys, time
+from data import *
+for step in range(int(sys.argv[1])):
+    if sys.argv[2:]:
+        time.sleep(float(sys.argv[2]))
+    with h5py.File(f"f{{step}}.h5", "w") as file:
+        written(file, step)
+"""
+READ = """#!{python}
+import os, sys
+from data import *
+from wilkins.transport import steps
+bounds = LOSSY if sys.argv[1] == "lossy" else {{}}
+found = set()
+for name in steps.names():
+    with h5py.File(name) as file:
+        step = int(file.attrs["step"])
+        more = {{"fields/chunked": field(step, 100, 90), "fields/gzip": field(step, 9000)}}
+        for path, value in {{**data(step), **more}}.items():
+            there = file[path][()]
+            assert there.dtype == value.dtype and there.shape == value.shape, path
+            if path in bounds:
+                assert np.abs(there.astype("f8") - value).max() <= bounds[path], path
+                found |= {{path}} if (there != value).any() else set()
+            else:
+                assert there.tobytes() == value.tobytes(), path
+        assert file["again"] == file["fields/heat"] and file["fields/chunked"].chunks == (30, 40)
+        assert file["fields/heat"].id.get_offset() and not file["fields/heat"].chunks
+    print("read", step, flush=True)
+assert found == set(bounds), found
+"""
+RULES = '[{dset: "/fields/*", absolute: 1e-3}, {dset: "*"}]'
+WORKFLOW = """
+tasks:
+  - {{func: ./write.py, args: [{steps}], outports: [{{filename: "f*.h5", compress: {rules}{more}}}]}}
+  - {{func: ./read.py, name: far, args: [lossy], nprocs: {ranks}, inports: [{{filename: "f*.h5"{freq}}}]}}
+"""
+NEAR = """
+  - {func: ./read.py, name: near, args: [exact], placement: {with: write}, inports: [{filename: "f*.h5"}]}
+"""
+
+
+def programs(folder: Path) -> None:
+    (folder / "data.py").write_text(DATA)
+    for name, text in (("write.py", WRITE), ("read.py", READ)):
+        write_program(folder / name, text.format(python=sys.executable))
+
+
+def run(folder: Path, workflow: str, hosts: str = "a:2,b:2", environment: dict[str, str] | None = None) -> Finished:
+    (folder / "workflow.yaml").write_text(workflow)
+    words = [*WILKINS, "run", "--hosts", hosts, "workflow.yaml"]
+    return run_tree(words, 90, folder, {"WILKINS_RSH": str(pseudo.HERE), **(environment or {})})
+
+
+def text_of(steps: int = 6, rules: str = RULES, ranks: int = 1, freq: str = "", more: str = "") -> str:
+    return WORKFLOW.format(steps=steps, rules=rules, ranks=ranks, freq=freq, more=more)
+
+
+def crossing(folder: Path) -> dict[str, Any]:
+    """The one by which steps crossed."""
+    all_of_run = json.loads((folder / "wilkins-runs/latest/summary.json").read_text())["crossings"]
+    (found,) = [one for one in all_of_run if one["steps"]]
+    return dict(found)
+
+
+def test_readers_on_another_host_get_values_within_the_bounds(tmp_path: Path) -> None:
+    """Those on the same host get all bits."""
+    programs(tmp_path)
+    done = run(tmp_path, text_of() + NEAR, "a:2,b:1")
+    assert done.code == 0, done.err
+    assert done.out.count("| read 5") == 2
+    found = crossing(tmp_path)
+    assert found["steps"] == 6
+    assert 0 < found["largest_error"] <= 1e-3
+    assert found["compressed"] > 4 * found["compressed_to"] > 0
+    assert found["moved"] == found["bytes"] - found["compressed"] + found["compressed_to"]
+    assert found["compression_s"] > 0
+    assert "times smaller; largest error" in done.err
+
+
+def test_without_a_bound_every_bit_arrives(tmp_path: Path) -> None:
+    programs(tmp_path)
+    done = run(tmp_path, text_of(rules='[{dset: "*"}]').replace("lossy", "exact"), "a:1,b:1")
+    assert done.code == 0, done.err
+    found = crossing(tmp_path)
+    assert found["largest_error"] == 0
+    assert found["compressed"] > found["compressed_to"] > 0
+
+
+def test_on_one_host_nothing_is_compressed(tmp_path: Path) -> None:
+    programs(tmp_path)
+    done = run(tmp_path, text_of().replace("lossy", "exact"), "a:2")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(("ranks", "hosts"), [(2, "a:1,b:2"), (2, "a:1,b:1,c:1")], ids=["two ranks", "on two hosts"])
+def test_ranks_read_compressed_steps(tmp_path: Path, ranks: int, hosts: str) -> None:
+    programs(tmp_path)
+    reader = (tmp_path / "read.py").read_text()
+    write_program(
+        tmp_path / "read.py", reader.replace("from data import *", "from data import *\nfrom mpi4py import MPI")
+    )
+    done = run(tmp_path, text_of(ranks=ranks), hosts)
+    assert done.code == 0, done.err
+    assert done.out.count("| read 5") == ranks
+
+
+def test_the_latest_step_is_one_of_those_written(tmp_path: Path) -> None:
+    programs(tmp_path)
+    text = text_of(steps=20, freq=", io_freq: latest").replace("args: [20]", "args: [20, 0.02]")
+    done = run(tmp_path, text, "a:1,b:1")
+    assert done.code == 0, done.err
+    assert "| read 19" in done.out
+
+
+@pytest.mark.parametrize("mode", ["both", "file"])
+def test_files_on_disk_have_every_bit(tmp_path: Path, mode: str) -> None:
+    programs(tmp_path)
+    done = run(tmp_path, text_of(more=f", mode: {mode}"), "a:1,b:1")
+    assert done.code == 0, done.err
+    check = "from data import *\nfor step in range(6):\n with h5py.File(f'f{step}.h5') as file:\n  for path, value in "
+    check += "data(step).items():\n   assert file[path][()].tobytes() == value.tobytes(), path"
+    done = run_tree([sys.executable, "-c", check], 60, tmp_path)
+    assert done.code == 0, done.err
+
+
+@pytest.mark.needs("hooks")
+def test_damaged_bytes_are_asked_for_again(tmp_path: Path) -> None:
+    programs(tmp_path)
+    done = run(tmp_path, text_of(steps=12), "a:1,b:1", faults("seed=1,flip=0.2"))
+    assert done.code == 0, done.err
+    assert "were damaged" in done.err
+    assert "| read 11" in done.out
+
+
+def test_steps_that_are_no_hdf5_cross_as_they_are(tmp_path: Path) -> None:
+    write_program(tmp_path / "write.py", f"#!{sys.executable}\nopen('f0.h5', 'w').write('text ' * 100_000)\n")
+    write_program(tmp_path / "read.py", f"#!{sys.executable}\nassert open('f0.h5').read() == 'text ' * 100_000\n")
+    done = run(tmp_path, text_of(), "a:1,b:1")
+    assert done.code == 0, done.err
+    assert crossing(tmp_path)["compressed"] == 0
+
+
+@pytest.mark.parametrize("half", ["send", "receive"])
+def test_a_killed_relay_ends_the_run_and_no_reader_gets_half_a_step(tmp_path: Path, half: str) -> None:
+    programs(tmp_path)
+    kill = f"""
+import os, signal, time
+folder = os.environ["WILKINS_RUN"]
+until = time.monotonic() + 20
+while time.monotonic() < until:
+    for entry in os.listdir("/proc"):
+        try:
+            words = open(f"/proc/{{entry}}/cmdline").read().split(chr(0))
+            here = os.readlink(f"/proc/{{entry}}/cwd") == os.getcwd()
+        except OSError:
+            continue
+        if here and "{half}" in words and any(word.endswith("relay.py") for word in words):
+            os.kill(int(entry), signal.SIGKILL)
+            raise SystemExit
+"""
+    writer = (tmp_path / "write.py").read_text()
+    (tmp_path / "kill.py").write_text(kill)
+    write_program(tmp_path / "write.py", writer + "    if step == 5:\n        import kill\n")
+    done = run(tmp_path, text_of(steps=40), "a:1,b:1")
+    assert done.code == 1, done.err
+    assert "Assertion" not in "".join(file.read_text() for file in (tmp_path / "wilkins-runs/latest").glob("*.log"))
+    assert "KILL" in done.err
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("{dset: x, absolute: 0}", "must be above 0; leave it out"),
+        ("{dset: x, relative: 1}", "must be above 0 and below 1"),
+        ("{dset: x, bound: 1}", "unknown key"),
+    ],
+)
+def test_rules_that_are_wrong(tmp_path: Path, rule: str, why: str) -> None:
+    programs(tmp_path)
+    (tmp_path / "workflow.yaml").write_text(text_of(rules=f"[{rule}]"))
+    done = run_tree([*WILKINS, "check", "workflow.yaml"], 30, tmp_path)
+    assert done.code == 2
+    assert why in " ".join(done.err.split()), done.err
+    assert "workflow.yaml:3:" in done.err
+
+
+def test_a_plan_says_what_is_compressed(tmp_path: Path) -> None:
+    programs(tmp_path)
+    (tmp_path / "workflow.yaml").write_text(text_of())
+    done = run_tree([*WILKINS, "plan", "--hosts", "a:1,b:1", "workflow.yaml"], 30, tmp_path)
+    assert "over the network: a -> b, compressed" in done.out
+
+
+@pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")
+@pytest.mark.parametrize("hosts", ["a:3,b:2", "a:2,b:1,c:2"], ids=["written on one host", "written on two hosts"])
+def test_parallel_c_programs_read_compressed_steps(tmp_path: Path, hosts: str) -> None:
+    """Ranks read columns of what others wrote as rows, with chunks over their borders, and check each element. What was
+    written on two hosts comes together before it is compressed."""
+    write, read = (build(name, *parallel_c("openmpi", static=False)) for name in ("par_write.c", "par_read.c"))
+    workflow = f"""
+tasks:
+  - {{func: {write}, args: ["p%04d.h5", 3, 1], nprocs: 3, outports: [{{filename: "p*.h5", compress: [{{dset: "*"}}]}}]}}
+  - {{func: {read}, args: ["p%04d.h5", 3], nprocs: 2, inports: [{{filename: "p*.h5"}}]}}
+"""
+    done = run(tmp_path, workflow, hosts, {"OMPI_MCA_btl": "tcp,self"})
+    assert done.code == 0, done.err
+    assert "read 3 steps" in done.out
+    found = crossing(tmp_path)
+    assert found["compressed"] > found["compressed_to"] > 0
