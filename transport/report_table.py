@@ -155,7 +155,7 @@ class TaskFacts:
     met_failure: bool = False
     failed_open: FailedOpen | None = None
     waiting_s: Seconds = 0.0
-    moving_s: Seconds = 0.0
+    copying_s: Seconds = 0.0
     moved_bytes: Count = 0
     waits: tuple[Wait, ...] = ()
     flushes: tuple[Flush, ...] = ()

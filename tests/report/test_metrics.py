@@ -86,7 +86,7 @@ def test_what_a_report_says(folder: Path, form: Form) -> None:
     wait = Wait(rank=0, what="data", seconds=2.5)
     report = Report(
         tasks=(
-            TaskFacts("write", 1, "running", starts=1, waiting_s=0.25, moving_s=0.5, moved_bytes=10),
+            TaskFacts("write", 1, "running", starts=1, waiting_s=0.25, copying_s=0.5, moved_bytes=10),
             TaskFacts("read[0]", 1, "running", starts=2, waiting_s=7.0, waits=(wait,)),
             TaskFacts("read[1]", 1, "ended"),
         ),

@@ -35,7 +35,7 @@ from wilkins.transport import steps
 print("sum", sum(int(open(name).read()) for name in steps.names("x-*.txt")))
 """
 HEAD = (
-    "name,task,instance,dt,seed,outcome,exit,starts,wall_s,computing_s,waiting_s,moving_s,"
+    "name,task,instance,dt,seed,outcome,exit,starts,wall_s,computing_s,waiting_s,copying_s,"
     "produced,consumed,dropped,bytes"
 )
 

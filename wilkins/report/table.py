@@ -20,7 +20,7 @@ from wilkins.terminal import streams
 
 Row = dict[str, Any]
 
-_MEASURED = ("outcome", "exit", "starts", "wall_s", "computing_s", "waiting_s", "moving_s")
+_MEASURED = ("outcome", "exit", "starts", "wall_s", "computing_s", "waiting_s", "copying_s")
 _STEPS = ("produced", "consumed", "dropped", "bytes")
 _COLUMNS = ("name", "task", "instance", *_MEASURED, *_STEPS)
 

@@ -98,10 +98,10 @@ Process* known_process() { return state.load(std::memory_order_acquire) == 2 ? &
 
 const Context& context() { return process().context; }
 
-void account_moving(uint64_t nanoseconds, uint64_t bytes) {
+void account_copying(uint64_t nanoseconds, uint64_t bytes) {
     Process& p = process();
     if (!p.context.active) return;
-    p.me().moving_ns.fetch_add(nanoseconds, std::memory_order_relaxed);
+    p.me().copying_ns.fetch_add(nanoseconds, std::memory_order_relaxed);
     p.me().moved_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 

@@ -48,7 +48,7 @@ private:
 };
 
 // Time the process spent in copies and in waits, for the run's summary.
-void account_moving(uint64_t nanoseconds, uint64_t bytes);
+void account_copying(uint64_t nanoseconds, uint64_t bytes);
 void account_waiting(uint64_t nanoseconds);
 
 }  // namespace wilkins

@@ -202,7 +202,7 @@ struct RankRecord {
     int32_t flush_pid;
     Holds holds;
     std::atomic<uint64_t> waiting_ns;
-    std::atomic<uint64_t> moving_ns;
+    std::atomic<uint64_t> copying_ns;
     std::atomic<uint64_t> moved_bytes;
     uint64_t files;  // steps its processes have begun or taken: how far the program has come
 };

@@ -131,7 +131,7 @@ WILKINS_OR()
 
 // Bytes that this rank's copies have moved so far; counts a copy of the program's own first.
 WILKINS_API(uint64_t, wilkins_channels_moved(uint64_t nanoseconds, uint64_t bytes)) {
-    account_moving(nanoseconds, bytes);
+    account_copying(nanoseconds, bytes);
     return process().me().moved_bytes.load(std::memory_order_relaxed);
 }
 WILKINS_OR(0)

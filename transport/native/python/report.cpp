@@ -55,7 +55,7 @@ facts::TaskFacts task_facts(const Board& board, Survey& survey, int index, int64
     for (RankRecord& rank : ranks_of(board, record)) {
         const int r = board.index(rank);
         task.waiting_s.count += rank.waiting_ns.load();
-        task.moving_s.count += rank.moving_ns.load();
+        task.copying_s.count += rank.copying_ns.load();
         task.moved_bytes += rank.moved_bytes.load();
         if (const int64_t began = rank.flush_since; began != 0 && !waits_now(rank))
             task.flushes.push_back({rank.rank, rank.flush_pid, rank.flush_port, since(began)});

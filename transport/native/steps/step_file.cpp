@@ -31,7 +31,7 @@ class Timed {
 public:
     explicit Timed(uint64_t bytes) : bytes_(bytes), since_(bytes >= kTimed ? now_ns() : 0) {}
     ~Timed() {
-        if (since_) account_moving(static_cast<uint64_t>(now_ns() - since_), bytes_);
+        if (since_) account_copying(static_cast<uint64_t>(now_ns() - since_), bytes_);
     }
     Timed(const Timed&) = delete;
     Timed& operator=(const Timed&) = delete;

@@ -16,7 +16,7 @@ from wilkins.transport.report_table import ChannelFacts, PortFacts, Report, Task
 from wilkins.values import dataclass, fields, replace
 
 _SUMMED = ("skipped", "dropped", "let_go")
-_SPENT = ("waiting_s", "moving_s")
+_SPENT = ("waiting_s", "copying_s")
 
 
 def merged(plan: Plan, reports: Sequence[tuple[HostPart, Report]]) -> Report:

@@ -201,8 +201,8 @@ def _of_tasks(report: Report, tasks: Mapping[int, str]) -> list[Family]:
     )
     waits = Family("wilkins_task_waiting_ranks", "gauge", "Ranks that wait now, by what they wait for.")
     longest = Family("wilkins_task_longest_wait_seconds", "gauge", "For how long a rank has waited now.", "seconds")
-    moving = Family(
-        "wilkins_task_moving_seconds",
+    copying = Family(
+        "wilkins_task_copying_seconds",
         "counter",
         "Time for which the task's ranks have copied between their memory and steps, summed over them.",
         "seconds",
@@ -215,14 +215,14 @@ def _of_tasks(report: Report, tasks: Mapping[int, str]) -> list[Family]:
         ranks.add(task.nprocs, task=name)
         starts.add(task.starts, task=name)
         waiting.add(task.waiting_s, task=name)
-        moving.add(task.moving_s, task=name)
+        copying.add(task.copying_s, task=name)
         moved.add(task.moved_bytes, task=name)
         longest.add(max((wait.seconds for wait in task.waits), default=0.0), task=name)
         for one in get_args(State):
             state.add(int(task.state == one), task=name, state=one)
         for what in _WAITS:
             waits.add(len({wait.rank for wait in task.waits if wait.what == what}), task=name, what=what)
-    return [ranks, state, starts, waiting, waits, longest, moving, moved]
+    return [ranks, state, starts, waiting, waits, longest, copying, moved]
 
 
 def _of_usages(usages: Mapping[int, Usage], tasks: Mapping[int, str]) -> list[Family]:

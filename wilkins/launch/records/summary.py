@@ -36,7 +36,7 @@ class TaskSummary:
     bytes: int
     computing_s: float
     waiting_s: float
-    moving_s: float
+    copying_s: float
     retries: int = 0
     """Of the starts, those after a failure."""
     wall_s: float = 0.0
@@ -75,7 +75,7 @@ def task_summaries(report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]
     for index, (task, end) in enumerate(zip(report.tasks, ends, strict=True)):
         ports = [port for port in report.ports if port.task == index]
         waiting = task.waiting_s / task.nprocs
-        moving = task.moving_s / task.nprocs
+        copying = task.copying_s / task.nprocs
         lines.append(
             TaskSummary(
                 name=task.name,
@@ -87,9 +87,9 @@ def task_summaries(report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]
                 consumed=sum(port.steps for port in ports if port.direction == "in"),
                 dropped=sum(port.dropped for port in ports),
                 bytes=sum(port.bytes for port in ports),
-                computing_s=max(0.0, end.running_s - waiting - moving),
+                computing_s=max(0.0, end.running_s - waiting - copying),
                 waiting_s=waiting,
-                moving_s=moving,
+                copying_s=copying,
                 retries=end.retries,
                 wall_s=end.running_s,
                 cpu_s=end.cpu_s,
@@ -307,7 +307,7 @@ def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Pat
         "moved",
         "computing",
         "waiting",
-        "moving",
+        "copying",
     ]
     rows = [
         [
@@ -317,7 +317,7 @@ def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Pat
             task.outcome if task.outcome in ("done", "stopped") or not task.exit else f"{task.outcome}: {task.exit}",
             *(str(count) if count else "-" for count in (task.produced, task.consumed, task.dropped)),
             size(task.bytes) if task.bytes else "-",
-            *(duration(value) for value in (task.computing_s, task.waiting_s, task.moving_s)),
+            *(duration(value) for value in (task.computing_s, task.waiting_s, task.copying_s)),
         ]
         for task in tasks
     ]

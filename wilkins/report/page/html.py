@@ -43,7 +43,7 @@ def tasks_of(summary: Mapping[str, Any]) -> str:
     if not summary:
         return paragraph("The run has no summary yet.")
     head = (
-        *("task", "ranks", "starts", "end", "published", "read", "dropped", "moved", "computing", "waiting", "moving"),
+        *("task", "ranks", "starts", "end", "published", "read", "dropped", "moved", "computing", "waiting", "copying"),
         *("CPU", "memory"),
     )
     rows = [
@@ -58,7 +58,7 @@ def tasks_of(summary: Mapping[str, Any]) -> str:
             size(task["bytes"]),
             duration(task["computing_s"]),
             duration(task["waiting_s"]),
-            duration(task["moving_s"]),
+            duration(task["copying_s"]),
             duration(task["cpu_s"]) if task.get("cpu_s") else "-",
             size(task["rss_bytes"]) if task.get("rss_bytes") else "-",
         )
