@@ -29,7 +29,7 @@ from wilkins.errors import suggest
 from wilkins.tasks.models import leases
 from wilkins.tasks.models.blobs import Blobs
 from wilkins.tasks.models.errors import DamagedModel, ModelError, NameTaken, NoSuchModel
-from wilkins.tasks.models.graph import Graph, without_compiled
+from wilkins.tasks.models.graph import Graph, common, common_tensors, without_compiled
 from wilkins.tasks.models.records import (
     NAMES,
     REMOVED,
@@ -53,6 +53,19 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """What a file system says that has no hard links."""
 _UNNAMED = 16
 """Digits of a model's digest that are its name, if nobody has given it one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What a model takes over from its best relative: see `ModelStore.inherit`."""
+
+    parent: Parent
+    """The relative, as `put` takes it: also if it is removed meanwhile."""
+    score: float | None
+    layers: int
+    """How many layers both have."""
+    tensors: dict[str, Any]
+    """Those of the common layers, by their names in the new model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +217,38 @@ class ModelStore:
         _check_kinds(graph, {})
         with Index(self._existing(), self._models) as index:
             return index.query(graph, limit)
+
+    def inherit(self, graph: Graph, *, library: Library = "torch") -> Inherited | None:
+        """What the best relative of an architecture has learned: the first model that `query` finds, and its tensors of
+        the layers that both have. None: the store is empty, or no model has a layer with tensors in common.
+
+        Reads no other layers. The tensors have their names in the new architecture, whatever the relative calls them,
+        so they fit `load_state_dict(tensors, strict=False)`. The way of EvoStore (R. Underwood, M. Madhyastha,
+        R. Burns, B. Nicolae: EvoStore: Towards Scalable Storage of Evolving Learning Models, HPDC 2024).
+
+        Args:
+            graph: the architecture, as `graph_of` finds it.
+            library: what the tensors are of.
+
+        Raises:
+            DamagedModel: a tensor is missing, or not what was put.
+        """
+        _check_kinds(graph, {})
+        if not self._models.is_dir():
+            return None
+        with self.reading():
+            while found := self.query(graph):
+                try:
+                    record = self.record(found[0].name)
+                except NoSuchModel:
+                    continue  # removed since: there may be another one
+                names = common_tensors(graph, record.graph)
+                if not names:
+                    return None
+                wanted = {here: record.tensors[there] for here, there in names.items()}
+                layers = len(common(graph, record.graph))
+                return Inherited(Parent(record.name, record.seal), record.score, layers, self.tensors(wanted, library))
+        return None
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove models. Their blobs go with the next `prune`, unless other models have them.

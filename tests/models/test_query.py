@@ -54,6 +54,51 @@ def test_what_is_found_is_what_a_look_at_every_model_finds(store: ModelStore) ->
             assert all(one.length == lengths[one.name] for one in found)
 
 
+def test_what_the_best_relative_has_learned_is_inherited(store: ModelStore) -> None:
+    """Of the layers that both have, and by the new model's names; no other tensor is read."""
+    assert store.inherit(chain(3)) is None
+    for seed, score in ((1, 0.5), (2, 0.7), (3, 0.6)):
+        store.put(chain(3, head="other"), state_of(3, seed), name=f"m{seed}", score=score)
+    renamed = {layer.name: f"new-{layer.name}" for layer in chain(3).layers}
+    graph = Graph(
+        tuple(
+            Layer(
+                renamed[one.name], one.operation, one.configuration, tuple(renamed[name] for name in one.inputs),
+                {role: f"new-{name}" for role, name in one.tensors.items()},
+            )
+            for one in chain(3).layers
+        ),
+        "fx",
+    )  # fmt: skip
+    head = store.record("m2").tensors["l2.weight"].blob
+    (store.folder / "blobs" / head[:2] / head).unlink()
+    found = store.inherit(graph, library="numpy")
+    assert found is not None
+    assert (found.parent.name, found.score, found.layers) == ("m2", 0.7, 3)
+    assert list(found.tensors) == ["new-l0.weight", "new-l1.weight"]
+    for name, tensor in found.tensors.items():
+        assert np.array_equal(tensor, state_of(3, 2)[name.removeprefix("new-")])
+    assert store.inherit(Graph((Layer("x", "image"),), "fx")) is None
+
+
+def test_a_relative_that_is_removed_meanwhile_is_not_inherited_from(
+    store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, score in (("best", 0.9), ("next", 0.8)):
+        store.put(chain(2), state_of(2, 1), name=name, score=score)
+    ask = store.query
+
+    def removed_after(graph: Graph, limit: int = 1) -> list[Found]:
+        found = ask(graph, limit)
+        if found[0].name == "best":
+            store.remove(["best"])
+        return found
+
+    monkeypatch.setattr(store, "query", removed_after)
+    found = store.inherit(chain(2), library="numpy")
+    assert found is not None and found.parent.name == "next"
+
+
 def test_models_that_come_and_go(store: ModelStore) -> None:
     for number in range(4):
         store.put(
