@@ -51,7 +51,8 @@ def remove(store: ModelStore, moments: random.Random) -> None:
     if not store.folder.joinpath("models").is_dir():
         return  # no writer has got that far
     names = store.names()
-    chosen = moments.sample(names, min(len(names), moments.randrange(3) + (len(names) > 20) * 8))
+    count = moments.randrange(3) + max(0, len(names) - 20)  # a slow machine must not let models pile up
+    chosen = moments.sample(names, min(len(names), count))
     for name in chosen:
         say("removing", name)
         try:
