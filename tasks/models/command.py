@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from wilkins.errors import count_of, refused
+from wilkins.names import printable
 from wilkins.tasks.models.errors import DamagedModel, ModelError, NoSuchModel
 from wilkins.tasks.models.exchange import exported, found
 from wilkins.tasks.models.kin import Member, difference, family
@@ -36,7 +37,12 @@ def listed(folder: Path, tags: Sequence[str] = ()) -> str:
     lines.append(
         f"{count_of(len(records), 'model')}, {sum(one.nbytes for one in records):,} bytes, stored in {blobs:,}"
     )
-    return "\n".join([*lines, *(one for one in read if isinstance(one, str))])
+    return _text([*lines, *(one for one in read if isinstance(one, str))])
+
+
+def _text(lines: Iterable[str]) -> str:
+    """Lines for a terminal: names of layers and tags come from programs and files, with whatever letters these have."""
+    return "\n".join(printable(one, len(one)) for one in lines)
 
 
 def _read(store: ModelStore, name: str) -> Record | str | None:
@@ -90,7 +96,7 @@ def shown(folder: Path, name: str) -> str:
         lines.append(
             f"{digest[:_MEASURED]}  {layer.name:<28} {operation:<40} {size:>12,}  {', '.join(layer.inputs)}".rstrip()
         )
-    return "\n".join(lines)
+    return _text(lines)
 
 
 def compared(folder: Path, one: str, other: str) -> str:
@@ -109,7 +115,7 @@ def compared(folder: Path, one: str, other: str) -> str:
     ):
         lines.append(f"{count_of(len(names), 'layer')} {title}{':' if names else ''}")
         lines += [f"  {name}" for name in names]
-    return "\n".join(lines)
+    return _text(lines)
 
 
 def _pair(mine: str, its: str) -> str:
@@ -133,7 +139,7 @@ def said_of(one: Member) -> str:
     if one.layers is None:
         return "removed"
     scored = [] if one.score is None else [f"score {one.score:g}"]
-    return ", ".join([*scored, *one.tags]) or count_of(one.layers, "layer")
+    return ", ".join([*scored, *map(printable, one.tags)]) or count_of(one.layers, "layer")
 
 
 def taken_by(one: Member) -> str:

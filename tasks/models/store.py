@@ -29,7 +29,7 @@ from wilkins.errors import suggest
 from wilkins.tasks.models import leases
 from wilkins.tasks.models.blobs import Blobs
 from wilkins.tasks.models.errors import DamagedModel, ModelError, NameTaken, NoSuchModel
-from wilkins.tasks.models.graph import Graph, common, common_tensors, without_compiled
+from wilkins.tasks.models.graph import Graph, Layer, common, common_tensors, without_compiled
 from wilkins.tasks.models.records import (
     NAMES,
     REMOVED,
@@ -112,7 +112,8 @@ class ModelStore:
 
         Raises:
             NameTaken: another model has the name.
-            ModelError: the state holds what is no tensor, or lacks a tensor of a layer; or there is no such parent.
+            ModelError: the state holds what is no tensor, lacks a tensor of a layer, or has it in another
+                shape; or there is no such parent.
             OSError: the file system refuses.
         """
         if name:
@@ -295,10 +296,10 @@ class ModelStore:
                     parts + (not digest),
                 )
                 path.unlink()
-            for path in list(self._files()):
-                if path.name.startswith("."):
-                    path.unlink()
-                    parts += 1
+            left = [path for path in self._files() if path.name.startswith(".")]
+            for path in [*left, *self.folder.glob(part_of(self.folder / REMOVED, "*").name)]:
+                path.unlink()
+                parts += 1
         return Pruned(count, size, parts)
 
     def damage(self, name: str) -> str:
@@ -421,3 +422,19 @@ def _check_tensors(graph: Graph, tensors: Mapping[str, Stored]) -> None:
                 f"the state has no tensor {missing[0]!r}, which the layer {layer.name!r} needs; give the graph and the "
                 "state of one model"
             )
+        for role, name in layer.tensors.items():
+            shape = _shape_in(layer, role)
+            if shape is not None and shape != tensors[name].shape:
+                raise ModelError(
+                    f"the tensor {name!r} of the state has the shape {tensors[name].shape}, and that of the layer "
+                    f"{layer.name!r} has {shape}; give the graph and the state of one model"
+                )
+
+
+def _shape_in(layer: Layer, role: str) -> tuple[Any, ...] | None:
+    """The shape of a layer's tensor as its configuration has it, where it was traced; None: nobody knows."""
+    forms = layer.configuration.get("tensors")
+    form = forms.get(role) if isinstance(forms, Mapping) else None
+    if not (isinstance(form, list | tuple) and len(form) == 2 and isinstance(form[1], list | tuple)):
+        return None
+    return tuple(form[1])

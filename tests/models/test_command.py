@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from wilkins.cli import main
-from wilkins.tasks.models import ModelStore
+from wilkins.tasks.models import Graph, Layer, ModelStore
 from wilkins.tasks.models.index import file_in
 
 from .conftest import chain, state_of
@@ -37,6 +37,19 @@ def said(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> s
     assert main(["models", *map(str, words)]) == code
     captured = capsys.readouterr()
     return captured.err if code else captured.out
+
+
+def test_letters_that_would_change_a_terminal_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of layers, tags and what is said of a model come from anywhere."""
+    bad, shown = "x\x1b[2J\r\n\u202e", "x\\x1b[2J\\r\\n\\u202e"
+    store = ModelStore(tmp_path / "store")
+    for name in ("a", "b"):
+        graph = Graph((Layer(bad, bad + name),), "fx")
+        store.put(graph, {}, name=name, tags=[bad], about={bad: bad}, score=1.0)
+    for words in (("list", store.folder), ("show", store.folder, "a"), ("diff", store.folder, "a", "b")):
+        out = said(capsys, *words)
+        assert shown in out and all(line.isprintable() for line in out.split("\n"))
+    assert shown in said(capsys, "lineage", store.folder)
 
 
 def test_list_show_diff(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

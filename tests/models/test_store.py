@@ -68,6 +68,22 @@ def test_random_states_come_back_bit_by_bit(store: ModelStore) -> None:
 
 
 @pytest.mark.needs("python:torch")
+def test_a_state_of_other_shapes_than_the_graph_has_is_refused(store: ModelStore) -> None:
+    """Where the graph knows them, since it was traced or made of a file."""
+    import torch
+
+    from wilkins.tasks.models import graph_of
+
+    narrow, wide = torch.nn.Sequential(torch.nn.Linear(4, 8)), torch.nn.Sequential(torch.nn.Linear(4, 9))
+    text = r"'0\.weight' of the state has the shape \(9, 4\), and that of the layer '0' has \(8, 4\); give the graph"
+    with pytest.raises(ModelError, match=text):
+        store.put(graph_of(narrow), wide.state_dict())
+    assert store.names() == []
+    assert store.put(graph_of(narrow), narrow.half().state_dict(), name="half") == "half"
+    assert store.put(chain(1), state_of(1, 1, size=5), name="any") == "any"
+
+
+@pytest.mark.needs("python:torch")
 def test_a_part_of_a_tensor_with_one_element_is_kept(store: ModelStore) -> None:
     """It has a step, though there is nothing to step over."""
     import torch
@@ -232,7 +248,9 @@ def test_prune_keeps_what_models_have_and_removes_the_rest(store: ModelStore) ->
     store._blobs.path("ab" * 32).parent.mkdir(exist_ok=True)
     (store._blobs.path("ab" * 32).parent / f".{'ab' * 32}.0123abcd.part").write_bytes(b"half")
     (store._file("a").parent / ".c.json.0123abcd.part").write_bytes(b"half")
-    assert (pruned := store.prune()).blobs == 0 and pruned.parts == 2
+    (store.folder / "..removed.0123abcd.part").write_bytes(b"half")
+    assert (pruned := store.prune()).blobs == 0 and pruned.parts == 3
+    assert not (store.folder / "..removed.0123abcd.part").exists()
     store.remove(["a"])
     assert store.damage("b") == ""
     pruned = store.prune()

@@ -43,7 +43,7 @@ ROOMS = {
     "tasks/checkpoint/state": "errors tasks/checkpoint/errors",
     "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks",
     "tasks/checkpoint/storage": "atomic tasks/checkpoint/errors tasks/checkpoint/state tasks",
-    "tasks/models": "atomic errors tasks tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage",
+    "tasks/models": "atomic errors names tasks tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage",
     "tasks/checkpoint/partners": "atomic tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage tasks",
     "tasks/checkpoint/engine": "atomic tasks/checkpoint/errors tasks/checkpoint/partners tasks/checkpoint/ranks "
     "tasks/checkpoint/state tasks/checkpoint/storage tasks",
