@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import runpy
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.running import MPIEXEC, must_run, run_tree
+from wilkins.tasks.models import ModelStore
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PYTHON = sys.executable
@@ -144,6 +146,73 @@ def test_ptychography(example: Example) -> None:
     assert float(learned[-1]["error"]) < float(learned[0]["error"]) - 0.2
 
 
+def searched(folder: Path, *settings: str) -> str:
+    """What a short search says."""
+    words = [word for one in ("samples=64", "passes=1", *settings) for word in ("--set", one)]
+    said = must_run(folder, PYTHON, "-m", "wilkins", "run", "workflow.yaml", *words, timeout=150)
+    assert not list(folder.rglob("*.h5"))
+    return said
+
+
+@pytest.mark.needs("python:torch")
+def test_architecture_search(example: Example) -> None:
+    """A network begins with what its relative has learned; what the comparison counts is what the store has."""
+    folder = example("architecture_search", "memory")
+    searched(folder, "workers=1", "steps=3")
+    store = ModelStore(folder / "models")
+    first, second, third = store.records()
+    assert [first.name, second.name, third.name] == ["0000-0", "0001-0", "0002-0"]
+    assert first.parent is None and second.parent and second.parent.name == "0000-0" and third.parent
+    course = runpy.run_path(str(folder / "compare.py"))["course"](store)
+    assert course["samples"] == [64, 128, 192]
+    assert (
+        course["shared"][-1]
+        == store.stored_bytes()
+        < course["whole"][-1]
+        == sum(one.nbytes for one in (first, second, third))
+    )
+    assert len(course["error"]) == 3
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("python:torch")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_worker_of_the_search_is_killed(example: Example, when: str) -> None:
+    """Before or after it has put its network: it is started again, and each network is there once."""
+    folder = example("architecture_search", "memory")
+    (folder / "killed.py").write_text(
+        "import os, runpy\n"
+        "from pathlib import Path\n"
+        "from wilkins.tasks.models import ModelStore\n"
+        "put = ModelStore.put\n"
+        "def killing(store, *args, name, **others):\n"
+        f"    if name == '0001-1' and {when == 'before'} and not Path('killed').exists():\n"
+        "        Path('killed').touch(), os.kill(os.getpid(), 9)\n"
+        "    found = put(store, *args, name=name, **others)\n"
+        "    if name == '0001-1' and not Path('killed').exists():\n"
+        "        Path('killed').touch(), os.kill(os.getpid(), 9)\n"
+        "    return found\n"
+        "ModelStore.put = killing\n"
+        "runpy.run_path('search.py', run_name='__main__')\n"
+    )
+    said = searched(folder, "workers=2", "steps=4", "search.func=killed.py")
+    assert (folder / "killed").exists()
+    store = ModelStore(folder / "models")
+    assert store.names() == [f"{step:04}-{worker}" for step in range(4) for worker in range(2)]
+    assert not any(store.damage(name) for name in store.names())
+    assert ("0001-1 is in the store already" in said) == (when == "after")
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("python:torch")
+@pytest.mark.timeout(900)
+def test_transfer_saves_samples_and_bytes(example: Example) -> None:
+    """With one seed: the search with transfer comes to the error of the one without for half the samples, or less."""
+    folder = example("architecture_search", "memory")
+    printed = must_run(folder, PYTHON, "compare.py", "1", timeout=800)
+    assert "at most half the samples, and a third of the bytes: yes" in printed
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -151,6 +220,7 @@ def test_ptychography(example: Example) -> None:
         ("ptychography/plot.py", "there is no table rehearsal.csv here"),
         ("ptychography/compare.py", "there is no object-0000.h5"),
         ("stream_digits/plot.py", "there is no accuracy.json here"),
+        ("architecture_search/plot.py", "there is no curves.json here"),
     ],
 )
 @pytest.mark.parametrize(
