@@ -46,7 +46,7 @@ class Packer:
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         """`rules`: the first one that fits a dataset counts."""
         self._rules = tuple(rules)
-        self._threads = ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1))
+        self._threads = ThreadPoolExecutor(min(_THREADS, len(os.sched_getaffinity(0))))
 
     def pack(self, step: memoryview) -> PackedStep:
         """The parts of a step that the rules let be packed, where that makes them smaller."""

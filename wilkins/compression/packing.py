@@ -35,7 +35,8 @@ _TRIED = 4096
 _ENOUGH = 0.9
 _WORTH = 0.85
 """Of the entropy, what has to be left by differences along one more axis: they make noise of neighbours add up."""
-_SAMPLED = 8192
+_SAMPLED = (4, 16, 256)
+"""Elements along each axis from which the entropy is taken."""
 
 Array = NDArray[Any]
 
@@ -105,24 +106,38 @@ def _bits(elements: Array) -> Array:
 
 def _differences(numbers: Array) -> tuple[Array, int]:
     """The numbers, or differences of neighbours (that wrap around), and along which axes."""
-    axes, entropy = 0, _entropy(numbers)
-    for axis in (2, 1, 0):
-        if numbers.shape[axis] == 1:
-            continue
-        made = np.empty_like(numbers)
-        ahead, behind = (np.moveaxis(one, axis, 0) for one in (made, numbers))
-        ahead[0] = behind[0]
-        np.subtract(behind[1:], behind[:-1], out=ahead[1:])
-        left = _entropy(made)
-        if left < _WORTH * entropy:
-            numbers, axes, entropy = made, axes | 1 << axis, left
+    axes = _axes(numbers)
+    for axis in range(3):
+        if axes & 1 << axis:
+            made = np.empty_like(numbers)
+            ahead, behind = (np.moveaxis(one, axis, 0) for one in (made, numbers))
+            ahead[0] = behind[0]
+            np.subtract(behind[1:], behind[:-1], out=ahead[1:])
+            numbers = made
     return numbers, axes
 
 
+def _axes(numbers: Array) -> int:
+    """The axes along which differences have less entropy, a bit each; by what is in the middle of the numbers."""
+    middle = tuple(
+        slice((side - min(side, most)) // 2, (side + min(side, most)) // 2)
+        for side, most in zip(numbers.shape, _SAMPLED, strict=True)
+    )
+    some, axes = numbers[middle], 0
+    entropy = _entropy(some)
+    for axis in (2, 1, 0):
+        if some.shape[axis] < 2:
+            continue
+        less = np.diff(some, axis=axis)
+        left = _entropy(less)
+        if left < _WORTH * entropy:
+            some, axes, entropy = less, axes | 1 << axis, left
+    return axes
+
+
 def _entropy(numbers: Array) -> float:
-    """Bits per element, as of bytes that know nothing of each other; of a sample."""
-    flat = numbers.reshape(-1)
-    some = np.ascontiguousarray(flat[:: -(-flat.size // _SAMPLED)])
+    """Bits per element, as of bytes that know nothing of each other."""
+    some = np.ascontiguousarray(numbers).reshape(-1)
     bits = 0.0
     for plane in some.view("u1").reshape(some.size, -1).T:
         counts = np.bincount(plane, minlength=256)
