@@ -242,6 +242,8 @@ def make(seed: int) -> Case:
     if draw.random() < 0.25:
         relay = _consumer(case, unique, draw, relays=True)
         relay.relays = draw.choice(["relay.h5", "relay-{}.h5"])
+        if relay.policy.offset >= max(map(len, case.steps.values())):
+            relay.flow = "all"  # it would get no step, and a task that never uses its out-port fails
         case.consumers["relay"] = relay
         case.relay_mode = draw.choice(["memory", "both", "file"])
         asks = draw.choice(["loop", "names"] if relay.relays == "relay.h5" else ["names"])
