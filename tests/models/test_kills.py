@@ -193,6 +193,6 @@ def test_some_kills(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_five_hundred_kills(tmp_path: Path) -> None:
     killed(tmp_path, int(os.environ.get("WILKINS_TEST_KILLS", "500")))
