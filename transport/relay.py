@@ -118,10 +118,15 @@ class _Packs:
     def __init__(self, packer: Packer) -> None:
         self._packer = packer
         self._kept: tuple[object, ...] = ()
+        self._said = ""
+        """Why the last step was not packed that could not be: said in the relay's log, once for each reason."""
 
     def of(self, at: int, size: int) -> _Packing:
         """The parts of a step that cross packed."""
         step = self._packer.pack(_memory(at, size))
+        if step.why and step.why != self._said:
+            self._said = step.why
+            print(f"a step crosses as it is, not compressed: {step.why}", file=sys.stderr, flush=True)
         pieces = (_Piece * len(step.pieces))(*(_Piece(*piece) for piece in step.pieces))
         data = ctypes.c_char_p(step.data)
         self._kept = (pieces, data, step)

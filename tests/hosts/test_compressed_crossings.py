@@ -181,6 +181,8 @@ def test_steps_that_are_no_hdf5_cross_as_they_are(tmp_path: Path) -> None:
     done = run(tmp_path, text_of(), "a:1,b:1")
     assert done.code == 0, done.err
     assert crossing(tmp_path)["compressed"] == 0
+    (log,) = (tmp_path / "wilkins-runs/latest/hosts/a").glob("*-to-*.log")
+    assert log.read_text().count("a step crosses as it is, not compressed: HDF5 cannot read it") == 1
 
 
 @pytest.mark.parametrize("half", ["send", "receive"])

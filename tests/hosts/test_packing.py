@@ -11,36 +11,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from support import hostile_blocks
 from wilkins.compression.bounds import Rule
 from wilkins.compression.crossing import PackedStep, Packer
 from wilkins.compression.errors import CannotUnpack
 from wilkins.compression.packing import pack, unpack
 
 Array = NDArray[Any]
-EXTREMES = (0.0, -0.0, 5e-324, 1e-310, 1e-45, 1e300, -1e300, 3.4e38, math.nan, math.inf, -math.inf)
 HOSTILE = [2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 255, 0, 1, -1]
 
 
 def drawn(seed: int) -> tuple[Array, float]:
-    """A block of random data, and a bound: smooth, noisy, constant, wide, with extremes here and there."""
+    """A three-dimensional block of random data, and a bound."""
     rng = np.random.default_rng(seed)
-    shape = tuple(int(one) for one in rng.integers(1, 24, 3))
-    place = np.indices(shape).sum(0) / 7
-    with np.errstate(all="ignore"):
-        made = [
-            np.sin(place) * 10.0 ** rng.integers(-8, 8),
-            rng.standard_normal(shape) * 10.0 ** rng.integers(-300, 300),
-            np.full(shape, rng.standard_normal()),
-            np.exp(rng.uniform(-700, 700, shape)),
-            rng.uniform(0, 1e-310, shape),
-            rng.integers(0, 2**63, shape).view("f8"),
-            np.sin(place) + (rng.random(shape) < 0.01) * 1e30,
-        ][rng.integers(7)]
-        for extreme in rng.choice(EXTREMES, rng.integers(3)):
-            made[rng.random(shape) < 0.05] = extreme
-        made = made.astype(rng.choice(["<f4", "<f8"]))
-    bound = float(10.0 ** rng.integers(-320, 300) if rng.random() < 0.3 else 10.0 ** rng.integers(-6, 3))
-    return np.ascontiguousarray(made), bound or 1e-320
+    return hostile_blocks.drawn(rng, tuple(int(one) for one in rng.integers(1, 24, 3)))
 
 
 def unpacked(data: bytes, like: Array) -> Array:

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from support import hostile_blocks
 from support.running import WILKINS, run_tree
 from wilkins.compression.bounds import Rule, difference
 from wilkins.compression.errors import CannotCopy
@@ -31,7 +32,6 @@ from wilkins.tasks.compression.worker import filters
 pytestmark = pytest.mark.needs("python:hdf5plugin")
 
 Array = NDArray[Any]
-EXTREMES = (0.0, -0.0, 5e-324, 1e-310, 1e-45, 1e300, -1e300, 3.4e38, math.nan, math.inf, -math.inf)
 
 
 @pytest.fixture(scope="module")
@@ -42,25 +42,9 @@ def compressor() -> Iterator[Compressor]:
 
 
 def blocks(seed: int) -> tuple[Array, float]:
-    """A block of random data, and a bound: smooth, noisy, constant, wide, with extremes here and there."""
+    """A block of random data, of one to four axes, and a bound."""
     rng = np.random.default_rng(seed)
-    shape = tuple(int(one) for one in rng.integers(1, 12, rng.integers(1, 5)))
-    place = np.indices(shape).sum(0) / 7
-    with np.errstate(all="ignore"):
-        made = [
-            np.sin(place) * 10.0 ** rng.integers(-8, 8),
-            rng.standard_normal(shape) * 10.0 ** rng.integers(-300, 300),
-            np.full(shape, rng.standard_normal()),
-            np.exp(rng.uniform(-700, 700, shape)),
-            rng.uniform(0, 1e-310, shape),
-            rng.integers(0, 2**63, shape).view("f8"),
-            np.sin(place) + (rng.random(shape) < 0.01) * 1e30,
-        ][rng.integers(7)]
-        for extreme in rng.choice(EXTREMES, rng.integers(3)):
-            made[rng.random(shape) < 0.05] = extreme
-        made = made.astype(rng.choice(["<f4", "<f8"]))
-    bound = float(10.0 ** rng.integers(-320, 300) if rng.random() < 0.3 else 10.0 ** rng.integers(-6, 3))
-    return np.ascontiguousarray(made), bound or 1e-320
+    return hostile_blocks.drawn(rng, tuple(int(one) for one in rng.integers(1, 12, rng.integers(1, 5))))
 
 
 def read_back(path: Path, block: Array, bound: float, compressor: Compressor) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from report.endless import READ, WRITE
 
 from support.running import WILKINS, Tree, run_tree, started_tree, wait_for, write_program
 
@@ -24,24 +25,6 @@ WORKFLOW = """\
 tasks:
   - {func: ./write.py, outports: [{filename: "step*.h5"}]}
   - {func: ./read.py, inports: [{filename: "step*.h5"}]}
-"""
-WRITE = """\
-import h5py, pathlib, time
-for step in range(10000):
-    with h5py.File(f"step{step}.h5", "w") as file:
-        file["x"] = [step]
-    print("wrote", step, "<b>", flush=True)
-    if pathlib.Path("enough").exists():
-        break
-    time.sleep(0.05)
-"""
-READ = """\
-import h5py, itertools
-for step in itertools.count():
-    try:
-        h5py.File(f"step{step}.h5").close()
-    except OSError:
-        break
 """
 
 

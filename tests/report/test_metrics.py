@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report.endless import READ, WRITE
 
 from support.running import MPIEXEC, WILKINS, run_tree, started_tree, wait_for, write_program
 from wilkins.cli import main
@@ -26,23 +27,6 @@ WORKFLOW = """\
 tasks:
   - {func: ./write.py, outports: [{filename: "step*.h5"}]}
   - {func: ./read.py, taskCount: 2, inports: [{filename: "step*.h5"}]}
-"""
-WRITE = """\
-import h5py, pathlib, time
-for step in range(10000):
-    with h5py.File(f"step{step}.h5", "w") as file:
-        file["x"] = [step]
-    if pathlib.Path("enough").exists():
-        break
-    time.sleep(0.02)
-"""
-READ = """\
-import h5py, itertools
-for step in itertools.count():
-    try:
-        h5py.File(f"step{step}.h5").close()
-    except OSError:
-        break
 """
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

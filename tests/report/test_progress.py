@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+from report.endless import READ as FOLLOW
+from report.endless import WRITE
 
 from support.running import MPIEXEC, WILKINS, started_tree, wait_for, write_program
 from support.terminals import Screen, at_terminal
@@ -23,24 +25,6 @@ tasks:
   - {func: ./write.py, outports: [{filename: "step*.h5"}]}
   - {func: ./read.py, inports: [{filename: "step*.h5"}]}
   - {func: ./follow.py, taskCount: 2, inports: [{filename: "step*.h5"}]}
-"""
-WRITE = """\
-import h5py, pathlib, time
-for step in range(10000):
-    with h5py.File(f"step{step}.h5", "w") as file:
-        file["x"] = [step]
-    print("wrote", step, flush=True)
-    if pathlib.Path("enough").exists():
-        break
-    time.sleep(0.05)
-"""
-FOLLOW = """\
-import h5py, itertools
-for step in itertools.count():
-    try:
-        h5py.File(f"step{step}.h5").close()
-    except OSError:
-        break
 """
 READ = FOLLOW.replace("break", "break\n    print('read', step, flush=True)")
 
