@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,47 @@ def test_a_host_whose_shell_prints_is_named(tmp_path: Path) -> None:
     assert "the host b is lost, with ana" in finished.err
     assert "no message of this version of Wilkins: 'Welcome to b'; is the same version" in finished.err
     assert "Traceback" not in finished.err
+
+
+DIES = """#!{python}
+import os
+if os.environ["PMI_RANK"] == "0" and {number}:
+    os.kill(os.getpid(), {number})
+from mpi4py import MPI
+"""
+JOB = """
+tasks:
+  - {func: ./dies.py, nprocs: 2, placement: [1, 1], outports: [{filename: "a*.h5"}]}
+  - {func: ./read.py, args: [0], inports: [{filename: "a*.h5"}]}
+"""
+JOB_WORDS = [*WILKINS, "run", "--hosts", "a:2,b:1", "workflow.yaml"]
+
+
+def late_ranks(folder: Path, number: int) -> dict[str, str]:
+    """A job of two hosts whose rank 0 dies by this signal; the environment in which the other one starts later."""
+    programs(folder)
+    write_program(folder / "dies.py", DIES.format(python=sys.executable, number=int(number)))
+    (folder / "workflow.yaml").write_text(JOB)
+    slow = f'#!/bin/sh\ncase "$*" in b*WILKINS_PART*) touch reached; sleep 2 ;; esac\nexec {HERE} "$@"\n'
+    return {"WILKINS_RSH": str(write_program(folder / "slow", slow))}
+
+
+@pytest.mark.usual("SIGKILL")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=["SIGKILL", "SIGSEGV"])
+def test_a_rank_that_dies_at_once_ends_its_task(number: int, tmp_path: Path) -> None:
+    """MPICH's mpiexec stands still for ever where a signal ends a rank before all its launch agents have connected."""
+    finished = run_tree(JOB_WORDS, 30, tmp_path, late_ranks(tmp_path, number))
+    assert (tmp_path / "reached").exists(), finished.err
+    assert finished.code == 1
+    assert "dies: failed" in finished.err
+
+
+@pytest.mark.nightly
+def test_a_rank_that_is_killed_before_it_starts_ends_its_task(tmp_path: Path) -> None:
+    shells = tmp_path / "wilkins-runs" / "latest" / "hosts" / "a" / "dies.sh.waits"
+    with started_tree(JOB_WORDS, tmp_path, late_ranks(tmp_path, 0)) as tree:
+        wait_for(lambda: shells.exists() and shells.read_text(), 20, "the shell of rank 0")
+        os.kill(int(shells.read_text()), signal.SIGKILL)
+        finished = tree.wait(20)
+    assert finished.code == 1
+    assert "dies: failed" in finished.err

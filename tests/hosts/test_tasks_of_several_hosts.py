@@ -288,7 +288,6 @@ def last_rank(folder: Path) -> list[int]:
 
 
 def test_a_failing_rank_ends_all(tmp_path: Path) -> None:
-    """Once all ranks run: MPICH's mpiexec does not end those that start after another one has failed."""
     together(tmp_path, "mpich", steps=100000)
     environment = {**os.environ, "WILKINS_RSH": str(HERE)}
     words = [*WILKINS, "run", "--hosts", "a:4,b:4,c:4", "workflow.yaml"]

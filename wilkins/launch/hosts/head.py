@@ -34,9 +34,11 @@ from wilkins.launch.hosts.messages import (
     Lines,
     MayFail,
     MayFailReply,
+    RanksCame,
     Ready,
     Say,
     Setup,
+    StartRanks,
     Stays,
     StopRun,
     TaskEnded,
@@ -119,6 +121,8 @@ class Head:
         """The request that they get one after another, until one of them can fulfil it."""
         self._spared: dict[int, set[int]] = defaultdict(set)
         """By entry of the workflow file: instances that have failed, and that the run goes on without."""
+        self._came = Counter[int]()
+        """By task: the hosts on which its ranks are about to start."""
         self._explained = False
         self._exporter = exporter_of(plan, options, records, terminal)
         self._progress = Progress(plan, records.path, terminal, self._exporter)
@@ -237,6 +241,10 @@ class Head:
                 host.ready = addresses
             case Helped(did):
                 self._handle_answer(host, did=did)
+            case RanksCame(task):
+                self._came[task] += 1
+                if self._came[task] == len(self.plan.tasks[task].share):
+                    self._forward(None, StartRanks(task), [one for one in self.hosts if task in one.part.tasks])
             case JobEnded(task):
                 self._forward(host, message, [other for other in self.hosts if task in other.part.tasks])
             case TaskEnded():
@@ -257,7 +265,7 @@ class Head:
                 host.report = result.report or host.report
                 self._let_leave()
 
-    def _forward(self, sender: Host, message: Message, to: Sequence[Host]) -> None:
+    def _forward(self, sender: Host | None, message: Message, to: Sequence[Host]) -> None:
         for host in to:
             if host is not sender and not host.over:
                 self.send(host, message)

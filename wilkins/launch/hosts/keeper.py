@@ -34,6 +34,7 @@ from wilkins.launch.hosts.messages import (
     Ready,
     Say,
     Setup,
+    StartRanks,
     Stays,
     StopRun,
     TaskEnded,
@@ -283,6 +284,8 @@ class Keeper:
                     self._stop(Stop(code, reason))
                 case DoneEverywhere():
                     self._done_everywhere = True
+                case StartRanks(task):
+                    self._spanning.let_start(task)
                 case JobEnded(task, clean):
                     self._spanning.over(task, clean=clean)
                 case Beat(said, alone, asks):
@@ -339,6 +342,8 @@ class Keeper:
             self._stop_asked = True
         if self._supervisor is not None:
             self._dependencies.report_ended(self._supervisor.crew)
+            if self._supervisor.stopped is None:
+                return self._spanning.look_at_shells(self._control)
         return None
 
     def _report(self) -> Report | None:

@@ -109,6 +109,20 @@ class DoneEverywhere(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class RanksCame(Message):
+    """Ranks of a task on several hosts are about to start on the keeper's."""
+
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartRanks(Message):
+    """They are on all its hosts, so that a keeper may let them start."""
+
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobEnded(Message):
     """The job of a task with ranks on several hosts has ended: from the keeper that started it, to the others."""
 

@@ -1,8 +1,9 @@
 """Starts tasks whose ranks are on several hosts: one MPI job of them all, each rank with its host's variables.
 
-The keeper of the host of rank 0 starts the job. Every keeper writes a file with the variables of the ranks on its
-host, and a shell in the place of each rank waits for the file. On the other hosts a placeholder process runs until the
-job has ended.
+The keeper of the host of rank 0 starts the job. A shell in the place of each rank waits for a file with the variables
+of the ranks on its host, which their keeper writes when such shells run on all hosts of the task: MPICH's mpiexec never
+ends where a signal ends a rank before all its launch agents have connected to it. On the other hosts a placeholder
+process runs until the job has ended.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts import remote
 from wilkins.launch.hosts.control import Control
-from wilkins.launch.hosts.messages import JobEnded
+from wilkins.launch.hosts.messages import JobEnded, RanksCame
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE, end_members
@@ -38,16 +39,20 @@ PLACEHOLDER = ("/bin/sh", "-c", "read -r code && case $code in -*) kill $code $$
 standard input, or a negative number, the signal that ends it."""
 
 _JOIN = """
+echo $$ >> "$0.waits"
 tries=0
 while [ ! -r "$0" ]; do
     tries=$((tries + 1))
-    if [ $tries -gt 600 ]; then echo "wilkins: no keeper of this host has written $0" >&2; exit 1; fi
+    if [ $tries -gt 6000 ]; then echo "wilkins: no keeper of this host has written $0" >&2; exit 1; fi
     sleep 0.1
 done
 . "$0"
 exec "$@"
 """
-"""Waits for the file of the keeper, takes its variables, and becomes the program."""
+"""Lets the keeper know its process, waits for the keeper's file, takes its variables, and becomes the program."""
+
+_LOOKS_EVERY = 0.05
+"""Seconds between a keeper's looks at the shells of a task that starts."""
 
 
 def settings_path(run: Path, host: str, task: TaskPlan) -> Path:
@@ -63,6 +68,17 @@ def write_settings(path: Path, variables: Mapping[str, str], folder: Path) -> No
     hidden.touch(mode=0o600)
     hidden.write_text("\n".join([*lines, ""]))
     hidden.rename(path)
+
+
+def _shells_path(settings: Path) -> Path:
+    return settings.with_name(f"{settings.name}.waits")
+
+
+def _shells(settings: Path) -> list[int]:
+    """The shells that wait for these settings, or waited."""
+    with contextlib.suppress(FileNotFoundError):
+        return [int(pid) for pid in _shells_path(settings).read_text().splitlines()]
+    return []
 
 
 def write_agent(run: Path, host: str) -> Path:
@@ -132,7 +148,16 @@ class Spanning:
         self._listeners = {place: listen(self._name) for place in self.tasks}
         self._placeholders: dict[int, int] = {}
         self._clean: dict[int, bool] = {}
-        self._settings: list[Path] = []
+        self._settings: dict[int, Path] = {}
+        """By task: the file with the variables of its ranks here."""
+        self._ready: dict[int, dict[str, str]] = {}
+        """By task: those variables."""
+        self._starting: set[int] = set()
+        """Tasks whose ranks here do not run yet."""
+        self._coming: set[int] = set()
+        """Those of which no shell has come here."""
+        self._jobs: dict[int, Program] = {}
+        """By task that this host starts."""
         self._servers: dict[int, Program] = {}
         """By task."""
 
@@ -151,7 +176,7 @@ class Spanning:
         return {self._plan.hosts[host].name: addresses[_service(task, host)] for task, host in pairs}
 
     def serve(self, board: Board, ports: BoardPorts, token: str, addresses: Mapping[str, str]) -> None:
-        """Start the servers, and write the variables of the ranks here."""
+        """Start the servers, and have the variables of the ranks here."""
         base = {**env.user_environment(), VARIABLE: token}
         base = {name: value for name, value in base.items() if not name.startswith("SLURM_")}
         for place, task in self.tasks.items():
@@ -174,11 +199,35 @@ class Spanning:
         return env.started_env(task, RunDirectory(self._run).points_path(task.name) if self._plan.can_resume else None)
 
     def hand_out(self, place: int, base: dict[str, str], layer: dict[str, str]) -> None:
-        """Write the variables of the ranks of a task here: those of all programs, and the layer's."""
+        """Have the variables of the ranks of a task here: those of all programs, and the layer's."""
         task = self.tasks[place]
-        path = settings_path(self._run, self._name, task)
-        write_settings(path, env.merged(base, self.own_variables(task), layer), task.cwd)
-        self._settings.append(path)
+        self._settings[place] = settings_path(self._run, self._name, task)
+        self._ready[place] = env.merged(base, self.own_variables(task), layer)
+
+    def look_at_shells(self, control: Control) -> float | None:
+        """Report tasks whose shells have come here, and end those of which one has died; seconds until the next look,
+        or None where none is due."""
+        for place in sorted(self._starting):
+            shells = _shells(self._settings[place])
+            if shells and place in self._coming:
+                self._coming.remove(place)
+                control.send(RanksCame(self._part.tasks[place]))
+            if not all(map(process.environment, shells)):  # one that has ended has none
+                self._starting.remove(place)
+                self._fail(place)
+        return _LOOKS_EVERY if self._starting else None
+
+    def _fail(self, place: int) -> None:
+        """End a job that may not end by itself."""
+        if place in self._jobs:
+            process.send([self._jobs[place].pid], signal.SIGKILL)
+        self.end_placeholder(place, -signal.SIGKILL)
+
+    def let_start(self, whole: int) -> None:
+        """The shells of a task have come on all its hosts: let those here go on."""
+        place = self._part.tasks.index(whole)
+        self._starting.discard(place)
+        write_settings(self._settings[place], self._ready[place], self.tasks[place].cwd)
 
     def prints_elsewhere(self, task: TaskPlan) -> bool:
         """Whether other hosts, too, write what the task prints."""
@@ -205,13 +254,16 @@ class Spanning:
     def start(self, task: TaskPlan) -> Program:
         """Start the task's job, or its placeholder on this host."""
         whole = self.tasks[task.index]
+        self._starting.add(task.index)
+        self._coming.add(task.index)
         if not self.leads(task.index):
             return self.start_placeholder(task)
         base = {**env.MPIEXEC_DEFAULTS, **env.user_environment(), **env.started_env(whole, None)}
         host = self._plan.hosts[self._part.host].name
         world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port(), host=host)
         words = mpi_words(self._plan, whole, self._run, world, write_agent(self._run, self._name))
-        return process.start(words, base, whole.cwd, whole.stdin)
+        self._jobs[task.index] = process.start(words, base, whole.cwd, whole.stdin)
+        return self._jobs[task.index]
 
     def over(self, whole: int, *, clean: bool) -> None:
         """The job of a task that another host has started has ended."""
@@ -221,6 +273,7 @@ class Spanning:
 
     def ended(self, control: Control, place: int, *, clean: bool) -> bool:
         """Report the end of a task's program here to hosts that have ranks of it. Whether all of it was clean."""
+        self._starting.discard(place)
         if place not in self.tasks:
             return clean
         if not self.leads(place):
@@ -252,8 +305,9 @@ class Spanning:
 
     def end(self) -> None:
         """End all of it, also what an mpiexec on another host has started here and can no longer end."""
-        for path in self._settings:
+        for path in self._settings.values():
             path.unlink(missing_ok=True)
+            _shells_path(path).unlink(missing_ok=True)
         servers = [server.pid for server in self._servers.values()]
         self._servers.clear()
         process.send(servers, signal.SIGKILL)
