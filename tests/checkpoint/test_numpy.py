@@ -21,7 +21,6 @@ from programs.same_state import same
 from support.running import run_tree
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, Unsupported, When
 from wilkins.tasks.checkpoint.engine import state_plan
-from wilkins.tasks.checkpoint.state import outline
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.group import Group
 
@@ -323,11 +322,13 @@ def test_ranks_that_answer_no_more_are_told_at_each_save(tmp_path: Path, monkeyp
         def allgather(self, value: Any) -> list[Any]:
             raise OSError(f"rank 1 does not get {value}")
 
-    def looks(values: list[Any]) -> Any:
-        time.sleep(0.05)
-        return outline.looks(values)
+    settle = state_plan._settle
 
-    monkeypatch.setattr(state_plan, "looks", looks)
+    def slowly(*given: Any, **named: Any) -> None:
+        time.sleep(0.05)
+        settle(*given, **named)
+
+    monkeypatch.setattr(state_plan, "_settle", slowly)
     checkpointer = Checkpointer(tmp_path, ranks=Silent(), block=65536)
     for step in range(4):
         checkpointer.save(step, arrays(step, 20_000))

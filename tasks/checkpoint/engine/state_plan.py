@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import fnmatch
 import hashlib
 import sys
@@ -16,9 +15,9 @@ import numpy as np
 from wilkins.tasks.checkpoint.engine.capture import Job, Plan
 from wilkins.tasks.checkpoint.engine.index import IndexText
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
-from wilkins.tasks.checkpoint.state.copies import Copies, Pool
+from wilkins.tasks.checkpoint.state.copies import Chosen, Copies, Pool, chosen
 from wilkins.tasks.checkpoint.state.garbage import uncollected
-from wilkins.tasks.checkpoint.state.outline import Outline, aliases, grads, is_lazy, looks, outline
+from wilkins.tasks.checkpoint.state.outline import Outline, outline
 from wilkins.tasks.checkpoint.state.sources import (
     Shard,
     Source,
@@ -27,7 +26,7 @@ from wilkins.tasks.checkpoint.state.sources import (
     is_tensor,
     source_of,
 )
-from wilkins.tasks.checkpoint.state.survey import Survey, survey
+from wilkins.tasks.checkpoint.state.survey import Form, aliases, look, survey
 from wilkins.tasks.checkpoint.state.tree import array_references, encode
 from wilkins.tasks.checkpoint.state.watch import Watch
 from wilkins.tasks.checkpoint.storage.layout import append, blocks, share_bytes, shares
@@ -46,25 +45,23 @@ Leaf = tuple[str, Any]
 class _Known:
     """A state that was described: what is the same for the next one that looks like it. It keeps no array alive.
 
-    `looks`, `grads`, `aliases`, `places` and `named` are of arrays as they are met in the state, one after the other.
+    All but `firsts`, `specs` and `plan` is of arrays as they are met in the state, one after the other.
     """
 
-    form: list[Any]
-    looks: list[tuple[Any, ...]]
-    grads: list[bool]
+    outline: list[Any]
+    form: Form
+    addresses: list[int]
     aliases: list[int]
+    """Of the addresses."""
     devices: set[Any]
-    places: list[tuple[str, tuple[int, ...] | None, tuple[int, ...] | None]]
-    """Path; of a `Shard` shape and offsets, too."""
-    kinds: list[type]
-    named: set[int]
-    """The arrays that `eager` names."""
+    keys: list[str]
+    """Paths."""
+    chosen: Chosen
     trusted: set[int]
     """The arrays that `trusted` names."""
     firsts: list[int]
     """Where each array of the plan is met first."""
     specs: list[Spec]
-    tree: Any
     plan: Plan
 
 
@@ -88,12 +85,11 @@ class _Taken(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A state that is not described yet: of each array as it is met."""
+    """A state that is captured by the plan of a known one: of its arrays that are not copied, by their places."""
 
-    arrays: list[Any]
+    arrays: dict[int, Any]
     """Views of the program's own: what it makes of those, another shape or type, or other memory, is not seen here."""
-    grads: list[bool]
-    versions: list[int | None]
+    versions: dict[int, int | None]
     """torch's counts of changes in place."""
     taken: _Taken
 
@@ -101,8 +97,7 @@ class _Held(NamedTuple):
 class Planner:
     """Plans the versions of one rank.
 
-    A state of the same form as the one before is only held on to, and its small arrays are copied: it is described
-    when it is captured, while the program computes.
+    A state of the same form as the one before is captured by the plan of that one.
     """
 
     def __init__(
@@ -132,12 +127,12 @@ class Planner:
             CheckpointError: a thread changes the state while this looks at it.
         """
         known, found = self._known, outline(state)
-        if known is not None and found is not None and known.form == found.form:
+        if known is not None and found is not None and known.outline == found.form:
             held = _hold(known, found.arrays, self._pool)
             if held is not None:
-                later = partial(self._settle, known=known, held=held)
+                later = partial(_settle, known=known, held=held)
                 job = Job(step, began, found.plain, _ready(known.devices), later, held.taken.watch, held.taken.exposed)
-                job.promised = [known.places[place][0] for place in sorted(held.taken.promised)]
+                job.promised = [known.keys[place] for place in sorted(held.taken.promised)]
                 return job
 
         leaves: list[Leaf] = []
@@ -148,12 +143,13 @@ class Planner:
 
         tree = encode(state, leaf)
         sources, firsts, plan = self._describe(tree, leaves)
-        self._remember(found, leaves, firsts, sources, tree, plan)
+        self._remember(found, leaves, firsts, sources, plan)
         keys = [one.spec.key for one in sources]
         try:
             eager, trusted = _named(keys, self._eager), _named(keys, self._trusted)
             arrays = [one.value for one in sources]
-            taken = _take(arrays, survey(arrays), eager, trusted, self._pool)
+            at = survey(arrays)
+            taken = _take(arrays, at.addresses, chosen(at, eager, EAGER), trusted, self._pool)
         except CheckpointError:
             self._known = None  # nothing is captured of it, so that the next state is the first one again
             raise
@@ -168,38 +164,8 @@ class Planner:
         job.settled(plan, sources)
         return job
 
-    @uncollected()
-    def _settle(self, job: Job, known: _Known, held: _Held) -> None:
-        """Describe what was held on to."""
-        arrays, versions, taken = held.arrays, held.versions, held.taken
-        same = looks(arrays) == known.looks and held.grads == known.grads
-        if same and aliases(taken.addresses) == known.aliases:
-            plan, firsts = known.plan, known.firsts
-            sources = [
-                Source(spec, arrays[first], versions[first]) for spec, first in zip(known.specs, firsts, strict=True)
-            ]
-        else:
-            tree = copy.deepcopy(known.tree)
-            given = list(map(_as_given, arrays, known.kinds, held.grads))
-            leaves = [
-                (key, one if shape is None or offsets is None else Shard(one, shape, offsets))
-                for one, (key, shape, offsets) in zip(given, known.places, strict=True)
-            ]
-            sources, firsts, plan = self._describe(tree, leaves, taken.addresses)
-            self._remember(Outline(known.form, given, []), leaves, firsts, sources, tree, plan, taken.addresses)
-        for source, first in zip(sources, firsts, strict=True):
-            source.version = versions[first]
-            if first in taken.copies:
-                source.take(taken.copies[first])
-            else:
-                taken.place(source, first)
-        job.settled(plan, sources)
-
-    def _describe(
-        self, tree: Any, leaves: list[Leaf], where: list[int] | None = None
-    ) -> tuple[list[Source], list[int], Plan]:
-        """Name, describe and lay out a state's arrays, and number them in its tree. `where` they were when they were
-        handed over; left out: where they are.
+    def _describe(self, tree: Any, leaves: list[Leaf]) -> tuple[list[Source], list[int], Plan]:
+        """Name, describe and lay out a state's arrays, and number them in its tree.
 
         Returns each array once, the replicated ones first; where each is met first; and the plan.
         """
@@ -215,7 +181,7 @@ class Planner:
                 )
             keys.add(key)
             source = source_of(key, value, replica=bool(self._replicated) and matches(key, self._replicated))
-            same = _identity(source, where[place] if where else address_of(source.value))
+            same = _identity(source)
             numbers.append(len(sources) if same is None else known.setdefault(same, len(sources)))
             if numbers[-1] == len(sources):
                 sources.append(source)
@@ -255,56 +221,63 @@ class Planner:
         return Plan(index, laid, length, replicas, parts, own, checked, signature)
 
     def _remember(
-        self,
-        found: Outline | None,
-        leaves: list[Leaf],
-        firsts: list[int],
-        sources: list[Source],
-        tree: Any,
-        plan: Plan,
-        where: list[int] | None = None,
+        self, found: Outline | None, leaves: list[Leaf], firsts: list[int], sources: list[Source], plan: Plan
     ) -> None:
         """Remember a state, to recognise the next one by it if that is safe."""
         self._known = None
         arrays = [value.array if isinstance(value, Shard) else value for _, value in leaves]
         if found is None or list(map(id, found.arrays)) != list(map(id, arrays)):
             return
-        looked = looks(arrays)
-        if looked is None or any(map(is_lazy, looked)):
+        looked = look(arrays)
+        if looked is None or looked[0].is_lazy:
             return
+        at, keys = survey(arrays), [key for key, _ in leaves]
         self._known = _Known(
             found.form,
-            looked,
-            grads(arrays),
-            aliases(where or list(map(address_of, arrays))),
-            _devices(arrays),
-            [
-                (key, *((value.shape, value.offsets) if isinstance(value, Shard) else (None, None)))
-                for key, value in leaves
-            ],
-            list(map(type, arrays)),
-            _named([key for key, _ in leaves], self._eager),
-            _named([key for key, _ in leaves], self._trusted),
+            *looked,
+            aliases(looked[1]),
+            {one.device for one in arrays if type(one) is not np.ndarray},
+            keys,
+            chosen(at, _named(keys, self._eager), EAGER),
+            _named(keys, self._trusted),
             firsts,
             [one.spec for one in sources],
-            tree,
             plan,
         )
 
 
 def _hold(known: _Known, arrays: list[Any], pool: Pool) -> _Held | None:
-    """Hold on to arrays, and copy those that may change at once; None if they are not where the known ones were."""
-    try:
-        at = survey(arrays)
-        lacks = not all(at.addresses) and any(map(_lacks_memory, at.addresses, at.nbytes))
-        if lacks or at.devices != known.devices:
-            return None
-        return _Held(at.views, at.grads, at.versions, _take(arrays, at, known.named, known.trusted, pool))
-    except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
+    """Hold on to arrays, and copy those that may change at once; None if they are other ones than those known."""
+    which, looked = known.chosen, look(arrays)
+    if looked is None or looked[0] != known.form:
         return None
+    addresses = looked[1]
+    if addresses != known.addresses and (
+        aliases(addresses) != known.aliases
+        or any(nbytes and not address for address, nbytes in zip(addresses, which.nbytes, strict=True))
+    ):
+        return None
+    others = [(one, arrays[one]) for one in which.others]
+    views = {place: one.view() if type(one) is np.ndarray else one.detach() for place, one in others}
+    versions = {place: None if type(one) is np.ndarray else one._version for place, one in others}
+    return _Held(views, versions, _take(arrays, addresses, which, known.trusted, pool))
 
 
-def _take(arrays: list[Any], at: Survey, eager: set[int], trusted: set[int], pool: Pool) -> _Taken:
+@uncollected()
+def _settle(job: Job, known: _Known, held: _Held) -> None:
+    """Tell what is to be captured of a state that was held on to."""
+    taken, sources = held.taken, []
+    for spec, first in zip(known.specs, known.firsts, strict=True):
+        source = Source(spec, held.arrays.get(first), held.versions.get(first))
+        if first in taken.copies:
+            source.take(taken.copies[first])
+        else:
+            taken.place(source, first)
+        sources.append(source)
+    job.settled(known.plan, sources)
+
+
+def _take(arrays: list[Any], addresses: list[int], which: Chosen, trusted: set[int], pool: Pool) -> _Taken:
     """Copy the arrays that may change at once, and watch the others.
 
     All are taken as they are at one moment, even if a thread writes: after the last of the large ones is watched, and
@@ -313,15 +286,12 @@ def _take(arrays: list[Any], at: Survey, eager: set[int], trusted: set[int], poo
     Raises:
         CheckpointError: small arrays change all the time.
     """
-    scattered = {place for place, one in enumerate(at.in_one_piece) if not one and at.in_main_memory[place]}
-    at_once = {place for place, one in enumerate(at.nbytes) if one <= EAGER} | scattered | eager
-    copies = Copies(arrays, at, at_once, EAGER, pool)
-    others = [place for place in range(len(arrays)) if place not in at_once]
+    copies = Copies(arrays, addresses, which, pool)
     pinned = _may_be_pinned()
     watch = Watch(
-        (at.addresses[place], at.nbytes[place])
-        for place in others
-        if at.in_main_memory[place] and not (pinned and is_tensor(arrays[place]) and arrays[place].is_pinned())
+        (addresses[place], which.nbytes[place])
+        for place in which.others
+        if which.in_main_memory[place] and not (pinned and is_tensor(arrays[place]) and arrays[place].is_pinned())
     )
     for _ in range(TRIES):
         if not (watch.moved() or copies.differ()):
@@ -331,23 +301,9 @@ def _take(arrays: list[Any], at: Survey, eager: set[int], trusted: set[int], poo
         raise CheckpointError(
             "the state cannot be saved: a thread of the program changes it all the time; let it wait until save returns"
         )
-    seen = {place for place in others if watch.covers(at.addresses[place], at.nbytes[place])}
-    unseen = set(others) - seen
+    unseen = {place for place in which.others if not watch.covers(addresses[place], which.nbytes[place])}
     exposed = not trusted.issuperset(unseen)
-    return _Taken(at.addresses, copies.of, watch, exposed, set() if exposed else unseen)
-
-
-def _as_given(view: Any, kind: type, grad: bool) -> Any:
-    """The array that the program has passed to `save`, made again from a view of it."""
-    if kind is np.ndarray:
-        return view
-    import torch
-
-    return torch.nn.Parameter(view, requires_grad=grad) if kind is torch.nn.Parameter else view.requires_grad_(grad)
-
-
-def _lacks_memory(address: int, nbytes: int) -> bool:
-    return nbytes > 0 and not address
+    return _Taken(addresses, copies.of, watch, exposed, set() if exposed else unseen)
 
 
 def _may_be_pinned() -> bool:
@@ -358,10 +314,6 @@ def _may_be_pinned() -> bool:
 
 def _named(keys: Sequence[str], patterns: tuple[str, ...]) -> set[int]:
     return {place for place, key in enumerate(keys) if matches(key, patterns)} if patterns else set()
-
-
-def _devices(arrays: Iterable[Any]) -> set[Any]:
-    return {one.device for one in arrays if type(one) is not np.ndarray}
 
 
 def _ready(devices: Iterable[Any]) -> Any:
@@ -380,10 +332,10 @@ def matches(key: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch.fnmatchcase(key, one) or key.startswith(f"{one}/") for one in patterns)
 
 
-def _identity(source: Source, where: int) -> Any:
+def _identity(source: Source) -> Any:
     """A key that is the same for two references to the same values, such as tied weights; None without an address."""
     spec, value = source.spec, source.value
     if spec.placement == "shard" or not spec.nbytes:
         return None
     strides = value.stride() if spec.library == "torch" else value.strides
-    return (where, spec.dtype, spec.shape, strides, spec.placement, spec.parameter)
+    return (address_of(value), spec.dtype, spec.shape, strides, spec.placement, spec.parameter)

@@ -121,32 +121,3 @@ def _role(kind: Any) -> Literal["array", "plain", "dict", "list", "shard", ""]:
     if kind in (list, tuple):
         return "list"
     return "shard" if kind is Shard else ""
-
-
-def looks(arrays: list[Any]) -> list[tuple[Any, ...]] | None:
-    """What arrays are besides their values, addresses and gradients; None if one is not in plain (strided) memory."""
-    try:
-        return [
-            (one.dtype, one.shape, one.strides)
-            if type(one) is np.ndarray
-            else (one.dtype, one.shape, one.stride(), one.layout, one.device, one.is_conj(), one.is_neg())
-            for one in arrays
-        ]
-    except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
-        return None
-
-
-def is_lazy(look: tuple[Any, ...]) -> bool:
-    """Whether a tensor is to be conjugated or negated when it is read."""
-    return len(look) > 3 and (look[-1] or look[-2])
-
-
-def grads(arrays: list[Any]) -> list[bool]:
-    """Which of them are tensors that a restart gives a gradient."""
-    return [type(one) is not np.ndarray and one.requires_grad and one.is_leaf for one in arrays]
-
-
-def aliases(addresses: list[int]) -> list[int]:
-    """For each array the first one at the same address."""
-    first: dict[int, int] = {}
-    return [first.setdefault(one, number) for number, one in enumerate(addresses)]

@@ -92,7 +92,7 @@ class Source:
 
     spec: Spec
     value: Any
-    """Detached tensor or array; its memory is read when it is copied, not before."""
+    """Detached tensor or array; its memory is read when it is copied, not before. None beside the address of a copy."""
     version: int | None
     """torch's count of changes in place when the state was handed over."""
     _watch: Watch | None = field(default=None, init=False)
@@ -107,7 +107,7 @@ class Source:
     @property
     def on_device(self) -> bool:
         """Whether its memory is a GPU's."""
-        return self.spec.library == "torch" and self.value.device.type != "cpu"
+        return self._copy is None and self.spec.library == "torch" and self.value.device.type != "cpu"
 
     def changed(self) -> bool:
         """Whether `fill` met bytes that were written since the state was handed over.

@@ -8,21 +8,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wilkins.tasks.checkpoint.state.outline import grads
 from wilkins.tasks.checkpoint.state.sources import address_of, in_one_piece
 
 _PIECE = 500
 """So many arrays are asked everything before the next ones: their objects stay in the processor's caches meanwhile."""
 
-_NBYTES: Callable[[Any], int] = attrgetter("nbytes")
-_IS_CPU: Callable[[Any], bool] = attrgetter("is_cpu")
-_VERSION: Callable[[Any], int] = attrgetter("_version")
-_DEVICE: Callable[[Any], Any] = attrgetter("device")
-_ADDRESS: Callable[[Any], int] = methodcaller("data_ptr")
-_IS_CONTIGUOUS: Callable[[Any], bool] = methodcaller("is_contiguous")
+_KIND: Callable[[Any], tuple[Any, ...]] = attrgetter("dtype", "shape", "layout", "is_cpu", "requires_grad")
+_STRIDE: Callable[[Any], tuple[int, ...]] = methodcaller("stride")
 _IS_CONJ: Callable[[Any], bool] = methodcaller("is_conj")
 _IS_NEG: Callable[[Any], bool] = methodcaller("is_neg")
-_DETACHED: Callable[[Any], Any] = methodcaller("detach")
+_ADDRESS: Callable[[Any], int] = methodcaller("data_ptr")
+
+
+class Form(NamedTuple):
+    """What arrays are besides their values and where they are, as they are met."""
+
+    kinds: list[tuple[Any, ...]]
+    """dtype, shape, layout, whether it is in main memory, `requires_grad`. NumPy's have no layout."""
+    strides: list[tuple[int, ...]]
+    conjugated: list[bool]
+    """Whether a tensor is to be conjugated when it is read."""
+    negated: list[bool]
+    more: list[tuple[Any, bool]]
+    """Of those on a GPU or with `requires_grad`: the device, and whether it is a leaf."""
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the values of some array are others than its memory holds."""
+        return any(self.conjugated) or any(self.negated)
 
 
 class Survey(NamedTuple):
@@ -33,56 +46,66 @@ class Survey(NamedTuple):
     in_main_memory: list[bool]
     in_one_piece: list[bool]
     """Its memory holds its values one after the other, and nothing else."""
-    versions: list[int | None]
-    """torch's counts of changes in place."""
-    grads: list[bool]
-    views: list[Any]
-    """Of the same memory: what the program makes of its own array, another shape or type, is not seen there."""
-    devices: set[Any]
-    """Of all tensors."""
+
+
+def look(arrays: list[Any]) -> tuple[Form, list[int]] | None:
+    """The form of arrays, and where their first elements are; None if one is not in plain (strided) memory.
+
+    Tensors alone are asked without a turn of Python for each.
+    """
+    columns: tuple[list[Any], ...] = ([], [], [], [], [], [])
+    try:
+        for begin in range(0, len(arrays), _PIECE):
+            piece = arrays[begin : begin + _PIECE]
+            some = _of_any(piece) if np.ndarray in set(map(type, piece)) else _of_tensors(piece)
+            for whole, part in zip(columns, some, strict=True):
+                whole.extend(part)
+    except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors, and of those without memory
+        return None
+    return Form._make(columns[:-1]), columns[-1]
+
+
+def _of_tensors(arrays: list[Any]) -> tuple[list[Any], ...]:
+    kinds = list(map(_KIND, arrays))
+    return (
+        kinds,
+        list(map(_STRIDE, arrays)),
+        list(map(_IS_CONJ, arrays)),
+        list(map(_IS_NEG, arrays)),
+        [(one.device, one.is_leaf) for one, kind in zip(arrays, kinds, strict=True) if kind[-1] or not kind[-2]],
+        list(map(_ADDRESS, arrays)),
+    )
+
+
+def _of_any(arrays: list[Any]) -> tuple[list[Any], ...]:
+    """The same of tensors and NumPy's arrays."""
+    plain = [type(one) is np.ndarray for one in arrays]
+    both = list(zip(arrays, plain, strict=True))
+    return (
+        [(one.dtype, one.shape, None, True, False) if numpy else _KIND(one) for one, numpy in both],
+        [one.strides if numpy else one.stride() for one, numpy in both],
+        [not numpy and one.is_conj() for one, numpy in both],
+        [not numpy and one.is_neg() for one, numpy in both],
+        [(one.device, one.is_leaf) for one, numpy in both if not numpy and (one.requires_grad or not one.is_cpu)],
+        list(map(address_of, arrays)),
+    )
 
 
 def survey(arrays: list[Any]) -> Survey:
-    """Ask each array; tensors alone are asked without a turn of Python for each.
+    """Ask each array.
 
     Raises:
         RuntimeError: torch's, of sparse tensors; so is NotImplementedError.
     """
-    lists: Any = [[], [], [], [], [], [], []]
-    devices: set[Any] = set()
-    for begin in range(0, len(arrays), _PIECE):
-        piece = arrays[begin : begin + _PIECE]
-        found = _of_any(piece) if np.ndarray in set(map(type, piece)) else _of_tensors(piece)
-        for whole, some in zip(lists, found[:-1], strict=True):
-            whole.extend(some)
-        devices |= found.devices
-    return Survey._make([*lists, devices])
-
-
-def _of_tensors(arrays: list[Any]) -> Survey:
-    lazy = any(map(_IS_CONJ, arrays)) or any(map(_IS_NEG, arrays))
-    return Survey(
-        list(map(_ADDRESS, arrays)),
-        list(map(_NBYTES, arrays)),
-        list(map(_IS_CPU, arrays)),
-        list(map(in_one_piece if lazy else _IS_CONTIGUOUS, arrays)),
-        list(map(_VERSION, arrays)),
-        grads(arrays),
-        list(map(_DETACHED, arrays)),
-        set(map(_DEVICE, arrays)),
-    )
-
-
-def _of_any(arrays: list[Any]) -> Survey:
-    plain = [type(one) is np.ndarray for one in arrays]
-    both = list(zip(arrays, plain, strict=True))
     return Survey(
         list(map(address_of, arrays)),
-        list(map(_NBYTES, arrays)),
-        [numpy or one.is_cpu for one, numpy in both],
+        [one.nbytes for one in arrays],
+        [type(one) is np.ndarray or one.is_cpu for one in arrays],
         list(map(in_one_piece, arrays)),
-        [None if numpy else one._version for one, numpy in both],
-        grads(arrays),
-        [one.view() if numpy else one.detach() for one, numpy in both],
-        {one.device for one, numpy in both if not numpy},
     )
+
+
+def aliases(addresses: list[int]) -> list[int]:
+    """For each array the first one at the same address."""
+    first: dict[int, int] = {}
+    return [first.setdefault(one, number) for number, one in enumerate(addresses)]

@@ -112,7 +112,8 @@ class Watch:
         self._edges: dict[tuple[int, int], tuple[bytes, bytes]] = {}
         self._marks: _Marks | None = None
         self._lock = threading.Lock()
-        kept, ranges = _private(sorted(set(spans))) if supported() else ([], [])
+        wanted = sorted(set(spans))
+        kept, ranges = _private(wanted) if wanted and supported() else ([], [])
         try:
             if ranges:
                 self._marks = _Marks()
