@@ -30,7 +30,7 @@ from wilkins.report.page.held import last_steps
 from wilkins.report.page.page import page_of, records_of
 from wilkins.report.page.value import value_of
 from wilkins.report.runs import events_of_run, timeline_of_run
-from wilkins.terminal.tables import size
+from wilkins.terminal.tables import duration, size
 
 WRITE = """\
 import h5py, sys
@@ -383,14 +383,15 @@ def test_what_tasks_have_used_is_on_the_page(tmp_path: Path) -> None:
     """As the system has counted it: processors' seconds, and the most memory of a process."""
     spin = "import os, time\nx = bytearray(80_000_000)\nwhile time.process_time() < 0.6: pass"
     (tmp_path / "workflow.yaml").write_text(
-        f"tasks:\n  - {{func: {sys.executable}, name: spin, args: [-c, {json.dumps(spin)}]}}\n"
+        f"tasks:\n  - {{func: {sys.executable}, name: spin, args: [-c, {json.dumps(spin)}], "
+        "resources: {memory: 64MiB, walltime: 2min}}\n"
     )
     must_run(tmp_path, *WILKINS, "run", "workflow.yaml")
     (task,) = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())["tasks"]
     assert 0.6 <= task["cpu_s"] < 2
     assert 80e6 < task["rss_bytes"] < 200e6
     said = " ".join(_Words(page_of(records_of(tmp_path / "wilkins-runs/latest"))).text.split())
-    assert f" {size(task['rss_bytes'])} CPU: of all processes together" in said
+    assert f" {size(task['rss_bytes'])} of {size(64 << 20)} {duration(task['wall_s'])} of {duration(120)} CPU" in said
 
 
 @pytest.mark.parametrize(

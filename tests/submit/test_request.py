@@ -76,6 +76,24 @@ def test_sizes_in_words_and_per_node() -> None:
     assert replace(job, minutes=45).size.endswith(", 45 min at most")
 
 
+def test_time_and_memory_are_what_all_tasks_expect(tmp_path: Path) -> None:
+    """In time, a task stands behind those that it comes after; in memory, all ranks are beside each other."""
+    tasks = [
+        "{name: a, func: ./program, nprocs: 3, mpiexec: 'true', resources: {memory: 2GiB, walltime: 30min}}",
+        "{name: b, func: ./program, after: c, resources: {memory: 1GiB, walltime: 100s}}",
+        "{name: c, func: ./program, taskCount: 2, resources: {memory: 512MiB, walltime: 1h}}",
+    ]
+    job = requested(plan_of(tmp_path, "".join(f"  - {one}\n" for one in tasks)))
+    assert (job.minutes, job.expected_memory, job.memory) == (62, 8 << 30, None)
+    given = requested(
+        plan_of(tmp_path, "".join(f"  - {one}\n" for one in tasks)), Options(minutes=5, memory=1, nodes=2)
+    )
+    assert (given.minutes, given.expected_memory, given.memory) == (5, 4 << 30, 1)
+    tasks.append("{name: d, func: ./program}")
+    unknown = requested(plan_of(tmp_path, "".join(f"  - {one}\n" for one in tasks)))
+    assert (unknown.minutes, unknown.expected_memory) == (60, None)
+
+
 def test_several_nodes_need_a_core_for_each_rank(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, "  - {func: ./program, nprocs: 4}\n")
     assert requested(plan, Options(nodes=3)).size == "4 cores on 3 nodes, 1 h at most"

@@ -161,6 +161,10 @@ class TaskPlan:
     stdin: Path | None = None
     timeout: float | None = None
     """Seconds after which the task is stopped and the run fails."""
+    expected_memory: int = 0
+    """Bytes that each rank is expected to take at most; 0: not given."""
+    expected_walltime: float | None = None
+    """Seconds that it is expected to run at most."""
     on_failure: Literal["stop", "continue", "restart"] = "stop"
     retries: int = 0
     """How often its program is started again when it has failed."""

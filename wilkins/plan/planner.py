@@ -194,6 +194,8 @@ def _planned(
         mpiexec=command.mpiexec,
         stdin=stdin,
         timeout=task.timeout,
+        expected_memory=task.resources.memory if task.resources else 0,
+        expected_walltime=task.resources.walltime if task.resources else None,
         on_failure=task.on_failure,
         retries=(task.retries or RETRIES) if task.on_failure == "restart" else 0,
         retry_delay=RETRY_DELAY if task.retry_delay is None else task.retry_delay,

@@ -9,7 +9,7 @@ from typing import Any
 from wilkins.schema.kinds import scalar_text
 from wilkins.schema.reading import key_of, keys_of, kind_of, more_sections
 from wilkins.schema.sections import Section, SectionList
-from wilkins.spec.workflow import Dset, InPort, OutPort, Parameter, Task, TaskModel, Workflow
+from wilkins.spec.workflow import Dset, InPort, OutPort, Parameter, Resources, Task, TaskModel, Workflow
 from wilkins.tasks.registry import PREFIX, all_tasks
 
 _SECTIONS: tuple[tuple[type, str], ...] = (
@@ -18,6 +18,7 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
     (OutPort, "What a task writes: `outports`"),
     (InPort, "What a task reads: `inports`"),
     (Dset, "Datasets of a port: `dsets`"),
+    (Resources, "What a task is expected to take: `resources`"),
     (TaskModel, "Durations of a task: `model`"),
     (Parameter, "What is left to the user: `parameters`"),
 )

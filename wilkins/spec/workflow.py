@@ -277,6 +277,21 @@ class TaskModel:
     where: Where
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a task is expected to take."""
+
+    memory: int = key(
+        size("a number of bytes such as 500MB or 16GiB"),
+        default=0,
+        doc="The most memory of each rank, without the steps in shared memory.",
+    )
+    walltime: float | None = key(
+        duration(), default=None, doc="The most time that the program runs; `timeout` is what ends it."
+    )
+    where: Where
+
+
 _VENV = (
     "A Python virtual environment, as a path: the program runs as if it were active, and `.py` runs under its Python "
     "(`wilkins help environments`)."
@@ -369,6 +384,12 @@ class Task:
         integer(1), default=None, doc="Threads per rank, given to the program as `OMP_NUM_THREADS`."
     )
     timeout: float | None = key(duration(), default=None, doc="Time after which the task is stopped and the run fails.")
+    resources: Resources | None = key(
+        Section(Resources),
+        default=None,
+        doc="What the task is expected to take, for batch jobs (`wilkins help submit`) and the report, which shows it "
+        "beside what it took.",
+    )
     on_failure: Literal["stop", "continue", "restart"] = key(
         choice("stop", "continue", "restart"),
         default="stop",

@@ -25,14 +25,15 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("--scheduler", choices=SCHEDULERS, help="left out: the one whose command is on PATH")
     parser.add_argument("--dry-run", action="store_true", help="print the job's script, and submit nothing")
-    add("--time", "TIME", "how long the job may take (90min, 12h); left out: 1h")
+    add("--time", "TIME", "how long the job may take (90min, 12h); left out: `walltime` of the tasks, or 1h")
     add("--queue", "QUEUE", "the queue or partition")
     add("--account", "ACCOUNT", "the account, project or bank that pays")
     add("--name", "NAME", "the job's name; left out: the workflow's")
     add("--nodes", "N", "nodes; left out: 1", type=count)
     add("--cores", "N", "cores on all nodes together; left out: ranks times threads of all tasks", type=count)
     add("--gpus", "N", "GPUs on each node; left out: `gpus` of all tasks together", type=count)
-    add("--memory", "SIZE", "memory on each node, such as 16GB; left out: what the scheduler gives")
+    memory = "memory on each node, such as 16GB; left out: `memory` of all tasks together, or what the scheduler gives"
+    add("--memory", "SIZE", memory)
     add(
         "--environment",
         "LINE",

@@ -85,7 +85,8 @@ def _described(job: JobRequest, scheduler: Scheduler) -> tuple[Batch, Any]:
     # Here values have the form that their place asks for.
     executor.generator.renderer = pystache.Renderer(escape=str)
     # A process per core, of which none is started: MPI's launchers take that as the number of ranks they may start.
-    resources = psij.ResourceSpecV1(node_count=job.nodes, processes_per_node=job.cores_per_node, memory=job.memory)
+    memory = job.memory or job.expected_memory
+    resources = psij.ResourceSpecV1(node_count=job.nodes, processes_per_node=job.cores_per_node, memory=memory)
     attributes = psij.JobAttributes(timedelta(minutes=job.minutes), queue_name=job.queue, account=job.account)
     return executor, psij.Job(psij.JobSpec(name=job.name, resources=resources, attributes=attributes))
 

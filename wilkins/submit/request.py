@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from wilkins.errors import ResourceError, UsageError, count_of
@@ -57,7 +58,9 @@ class JobRequest:
     gpus: int = 0
     """On each node."""
     memory: int | None = None
-    """Bytes on each node; None: what the scheduler gives."""
+    """Bytes on each node; None: `expected_memory` of schedulers that deal memory out, or what they give."""
+    expected_memory: int | None = None
+    """Bytes on each node that the tasks are expected to take."""
     queue: str | None = None
     account: str | None = None
     setup: tuple[str, ...] = ()
@@ -112,10 +115,11 @@ def job_request(plan: Plan, options: Options, words: tuple[str, ...], folder: Pa
         folder=folder,
         output=records(plan) / JOBS,
         cores=options.cores or cores(plan),
-        minutes=options.minutes or MINUTES,
+        minutes=options.minutes or minutes(plan) or MINUTES,
         nodes=nodes,
         gpus=gpus,
         memory=options.memory,
+        expected_memory=memory(plan, nodes),
         queue=options.queue,
         account=options.account,
         setup=options.setup,
@@ -131,6 +135,24 @@ def records(plan: Plan) -> Path:
 def cores(plan: Plan) -> int:
     """Ranks times threads of all tasks."""
     return sum(task.nprocs * _threads(task.env.get("OMP_NUM_THREADS", "")) for task in plan.tasks)
+
+
+def minutes(plan: Plan) -> int | None:
+    """The time that the tasks are expected to take, each after those of its `after`; None unless all tasks say so."""
+    until: dict[int, float] = {}
+    for index in TopologicalSorter({task.index: task.after for task in plan.tasks}).static_order():
+        task = plan.tasks[index]
+        if task.expected_walltime is None:
+            return None
+        until[index] = task.expected_walltime + max((until[one] for one in task.after), default=0.0)
+    return math.ceil(max(until.values(), default=0.0) / 60) or None
+
+
+def memory(plan: Plan, nodes: int) -> int | None:
+    """Bytes of each node for what all ranks are expected to take, dealt evenly; None unless all tasks say so."""
+    if not plan.tasks or not all(task.expected_memory for task in plan.tasks):
+        return None
+    return math.ceil(sum(task.nprocs * task.expected_memory for task in plan.tasks) / nodes)
 
 
 def gpus_dealt(plan: Plan) -> int:

@@ -103,7 +103,7 @@ def report_end(ending: Ending, records: RunDirectory, terminal: Terminal, *, str
     account = Account(ending.plan, ending.report, starts, traces, layerlog.gone_names(logged))
     failure = _failure(ending, account, strict=strict)
     code = 1 if failure else ending.code
-    tasks = summary.task_summaries(ending.report, ending.ends)
+    tasks = summary.task_summaries(ending.plan, ending.report, ending.ends)
     messages, more = _all_messages(ending, records, account, logged)
     _write(ending, records, tasks, account, code, failure, messages)
     if ending.code == 0:

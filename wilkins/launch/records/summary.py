@@ -45,6 +45,10 @@ class TaskSummary:
     """Seconds of processors that they used, all ranks together; 0 if that is not known."""
     rss_bytes: int = 0
     """The most memory of one of their processes; 0 if that is not known."""
+    expected_bytes: int = 0
+    """The most memory that each rank was expected to take; 0 if the workflow file does not say so."""
+    expected_s: float | None = None
+    """The most time that it was expected to run."""
 
 
 WENT_WELL = ("done", "ended at end of stream", "ended while polling")
@@ -69,10 +73,10 @@ class TaskEnd:
     """The most memory of one of their processes."""
 
 
-def task_summaries(report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]:
-    """Joins what the board counted with what the launcher saw."""
+def task_summaries(plan: Plan, report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]:
+    """Joins what the board counted with what the launcher saw, and what the workflow file expected."""
     lines = []
-    for index, (task, end) in enumerate(zip(report.tasks, ends, strict=True)):
+    for index, (planned, task, end) in enumerate(zip(plan.tasks, report.tasks, ends, strict=True)):
         ports = [port for port in report.ports if port.task == index]
         waiting = task.waiting_s / task.nprocs
         copying = task.copying_s / task.nprocs
@@ -94,6 +98,8 @@ def task_summaries(report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]
                 wall_s=end.running_s,
                 cpu_s=end.cpu_s,
                 rss_bytes=end.memory_bytes,
+                expected_bytes=planned.expected_memory,
+                expected_s=planned.expected_walltime,
             )
         )
     return lines

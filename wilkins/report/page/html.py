@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -42,9 +42,10 @@ def tasks_of(summary: Mapping[str, Any]) -> str:
     """The table of what each task of a run has done; `summary`: of the run, empty if it has none."""
     if not summary:
         return paragraph("The run has no summary yet.")
+    timed = any(task.get("expected_s") for task in summary["tasks"])
     head = (
         *("task", "ranks", "starts", "end", "published", "read", "dropped", "moved", "computing", "waiting", "copying"),
-        *("CPU", "memory"),
+        *("CPU", "memory", *(["run time"] if timed else [])),
     )
     rows = [
         (
@@ -60,12 +61,20 @@ def tasks_of(summary: Mapping[str, Any]) -> str:
             duration(task["waiting_s"]),
             duration(task["copying_s"]),
             duration(task["cpu_s"]) if task.get("cpu_s") else "-",
-            size(task["rss_bytes"]) if task.get("rss_bytes") else "-",
+            _beside(size(task["rss_bytes"]) if task.get("rss_bytes") else "-", task.get("expected_bytes"), size),
+            *([_beside(duration(task["wall_s"]), task.get("expected_s"), duration)] if timed else []),
         )
         for task in summary["tasks"]
     ]
     hint = "CPU: of all processes together; memory: the most of one of them."
+    if any(task.get("expected_bytes") or task.get("expected_s") for task in summary["tasks"]):
+        hint += " “of” stands before what the workflow file expects (resources)."
     return table(head, rows, frozenset(range(1, len(head))) - {3}) + f'<p class="hint">{hint}</p>'
+
+
+def _beside(took: str, expected: float | None, words: Callable[[Any], str]) -> str:
+    """What a task took, and what the workflow file expects, if it does."""
+    return f"{took} of {words(expected)}" if expected else took
 
 
 def channels_of(summary: Mapping[str, Any]) -> str:
