@@ -40,12 +40,13 @@ def _networks(timeline: Timeline, end: float) -> Iterator[Load]:
 def _crossings(timeline: Timeline, end: float) -> Iterator[Load]:
     for one in timeline.crossings:
         readers = one.readers[0] + (f" and {len(one.readers) - 1} more" if len(one.readers) > 1 else "")
-        carrying = _percent(one.carrying, one.under_way)
+        carrying, packing = _percent(one.carrying, one.under_way), _percent(one.packing, one.under_way)
+        packed = f"{packing} % packing, " if one.packing else ""
         yield Load(
             f"{_base(one.task)} -> {_base(one.readers[0])} {one.pattern}",
             f"{one.task} -> {readers} over {one.writes} -> {one.reads}",
             _percent(one.under_way, end),
-            f"one step at a time: {carrying} % its bytes, {100 - carrying} % its messages",
+            f"one step at a time: {carrying} % its bytes, {packed}{100 - carrying - packing} % its messages",
         )
 
 

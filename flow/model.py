@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wilkins.flow.packing import Packing
 from wilkins.flow.policy import FlowPolicy
 
 
@@ -35,6 +36,8 @@ class ModelHost:
     """Seconds that a small message takes to or from another host; between two hosts the larger time counts."""
     bandwidth: float | None = None
     """Bytes per second that it sends, and as many that it receives at the same time; None: they take no time."""
+    cores: int = 1
+    """Cores on which steps are packed: those that no rank has, one at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,8 @@ class ModelOutPort:
     """Each rank writes files of its own and is a source by itself; else one parallel file is the task's."""
     publish_at_next: bool = False
     """A step is published when the next one is begun, or the task ends, instead of at its close."""
+    packing: Packing = Packing()
+    """What is made of a step on its way to another host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,14 +54,20 @@ class Carried:
 
     steps: int = 0
     bytes: int = 0
+    """Of these steps,"""
+    moved: int = 0
+    """and those that were sent for them."""
     messages: int = 1
     """The first one is the sender's greeting."""
     under_way: int = 0
     carrying: int = 0
+    packing: int = 0
 
-    def add(self, size: int, latency: int, carrying: int) -> None:
+    def add(self, size: int, sent: int, latency: int, carrying: int, packing: int) -> None:
         """Count a step: there are two messages for it."""
         self.steps += 1
         self.bytes += size
-        self.under_way += 2 * latency + carrying
+        self.moved += sent
+        self.under_way += 2 * latency + carrying + packing
         self.carrying += carrying
+        self.packing += packing

@@ -7,7 +7,7 @@ does whose next open fails. An in-port that several sources feed hands out their
 the same to all its ranks. When everything else is equal, what is published at an instant can be opened at that instant.
 
 To readers on another host a relay carries the steps, one at a time: its receiver asks, its sender answers with the next
-step, and both hosts' networks carry the bytes of one step after the other.
+step, and both hosts' networks carry the bytes of one step after the other. A step that is packed waits for that first.
 
 Time is counted in whole nanoseconds inside, so that equal durations meet exactly.
 """
@@ -326,6 +326,7 @@ class _Simulation:
         """The program of a relay: its receiver asks for a step when it has finished the previous one."""
         latency = nanoseconds(max(self.model.hosts[relay.writes].latency, self.model.hosts[relay.reads].latency))
         sends, receives = self.lines[relay.writes].sends, self.lines[relay.reads].receives
+        cores = min(self.model.hosts[relay.writes].cores, self.model.hosts[relay.reads].cores)
         for number in count():
             relay.carried.messages += 1
             yield _Spend("moving", latency)
@@ -336,13 +337,15 @@ class _Simulation:
             if isinstance(taken, Ended):
                 yield _Spend("moving", latency)
                 return
-            size = taken[0].port.size
+            size, packing = taken[0].port.size, taken[0].port.packing
+            sent, packs = round(size * packing.sent), nanoseconds(size / packing.rate(cores))
             yield from self.create(relay.outlet, number)
-            begin = sends.book(self.now, size)
+            yield _Spend("moving", packs)
+            begin = sends.book(self.now, sent)
             yield _Spend("moving", begin + latency - self.now)
-            end = receives.book(self.now, size) + receives.time(size)
-            yield _Spend("moving", max(end, begin + latency + sends.time(size)) - self.now)
-            relay.carried.add(size, latency, max(sends.time(size), receives.time(size)))
+            end = receives.book(self.now, sent) + receives.time(sent)
+            yield _Spend("moving", max(end, begin + latency + sends.time(sent)) - self.now)
+            relay.carried.add(size, sent, latency, max(sends.time(sent), receives.time(sent)), packs)
             self.publish(relay.outlet, taken[1])
 
     def moving(self, ranks: int) -> _Sharing:
@@ -473,9 +476,11 @@ class _Simulation:
             reads=self.model.hosts[relay.reads].name,
             steps=relay.carried.steps,
             bytes=relay.carried.bytes,
+            moved=relay.carried.moved,
             messages=relay.carried.messages,
             under_way=relay.carried.under_way / SECOND,
             carrying=relay.carried.carrying / SECOND,
+            packing=relay.carried.packing / SECOND,
         )
 
     def blocked(self, rank: _Rank) -> Iterator[Blocked]:

@@ -120,12 +120,17 @@ class Crossing:
     """The host of the readers."""
     steps: int
     bytes: int
+    """Of these steps."""
+    moved: int
+    """Bytes that cross for them: fewer, if they are packed."""
     messages: int
     """For these steps, also in the other direction."""
     under_way: float
     """Seconds for which a step was in transit, one step at a time and with the network to itself."""
     carrying: float
-    """The part of these seconds that is for the bytes of steps."""
+    """The part of these seconds that is for the bytes of steps,"""
+    packing: float = 0.0
+    """and that in which they are packed and unpacked."""
 
 
 @dataclass(frozen=True, slots=True)

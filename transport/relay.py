@@ -68,6 +68,7 @@ class _Packing(ctypes.Structure):
         ("bytes", ctypes.c_void_p),
         ("length", ctypes.c_uint64),
         ("error", ctypes.c_double),
+        ("part", ctypes.c_double),
         ("seconds", ctypes.c_double),
     )
 
@@ -131,7 +132,7 @@ class _Packs:
         data = ctypes.c_char_p(step.data)
         self._kept = (pieces, data, step)
         address = ctypes.cast(data, ctypes.c_void_p)
-        return _Packing(pieces, len(step.pieces), address, len(step.data), step.error, step.seconds)
+        return _Packing(pieces, len(step.pieces), address, len(step.data), step.error, step.part, step.seconds)
 
 
 class _Unpacks:
@@ -152,7 +153,7 @@ class _Unpacks:
             self.error = error
             return errno.EPROTO
         before = sum(end - begin for begin, end, _ in pieces)
-        self._messages.unpacked(before, came.length, came.error, came.seconds + seconds)
+        self._messages.unpacked(before, came.length, came.error, came.part, came.seconds + seconds)
         return 0
 
 

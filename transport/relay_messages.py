@@ -17,7 +17,7 @@ OF_A_STEP = 2
 OF_ALL = 3
 """The sender's greeting; and at the end, a last question and the answer that no step comes."""
 
-_SIZE = 48
+_SIZE = 56
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,9 @@ class Compressed:
     after: int = 0
     """Bytes that crossed for these."""
     largest_error: float = 0.0
-    """The largest difference of an element."""
+    """The largest difference of an element,"""
+    part_of_bound: float = 0.0
+    """and the largest part of its bound that such a difference is."""
     cpu_seconds: float = 0.0
     """On both hosts."""
 
@@ -57,12 +59,13 @@ class Messages:
         """No step will come any more."""
         self._count[1] = 1
 
-    def unpacked(self, before: int, after: int, error: float, seconds: float) -> None:
+    def unpacked(self, before: int, after: int, error: float, part: float, seconds: float) -> None:
         """A step has come, and so many bytes of it in fewer."""
         self._count[2] += before
         self._count[3] += after
         self._measured[0] = max(self._measured[0], error)
-        self._measured[1] += seconds
+        self._measured[1] = max(self._measured[1], part)
+        self._measured[2] += seconds
 
     @property
     def compressed(self) -> Compressed:

@@ -207,6 +207,22 @@ def of_plan(child: argparse.ArgumentParser) -> None:
     """Of ``wilkins plan``."""
     of_file(child)
     _add_hosts(child)
+    child.add_argument(
+        "--bandwidth",
+        metavar="[HOSTS=]BYTES",
+        action="append",
+        default=[],
+        help="what a host sends per second, and receives, such as 12GB/s, as for simulate: says whether compression "
+        "between hosts pays",
+    )
+    child.add_argument(
+        "--from",
+        dest="measured",
+        metavar="RUN",
+        type=Path,
+        help="take from this run how large steps were, and how small compression between hosts made them: its "
+        "directory, or its name in wilkins-runs, such as latest",
+    )
 
 
 def of_graph(child: argparse.ArgumentParser) -> None:

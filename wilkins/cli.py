@@ -329,7 +329,7 @@ def _plan(parsed: argparse.Namespace) -> int:
     from wilkins.plan.graph import wire
     from wilkins.plan.placing import placed
     from wilkins.plan.planner import make_plan
-    from wilkins.report.shared_memory import footprints, total_line, warnings
+    from wilkins.report.shared_memory import footprints, total_line, warnings, written
     from wilkins.report.show import plan_table
     from wilkins.spec.load import load
 
@@ -337,16 +337,32 @@ def _plan(parsed: argparse.Namespace) -> int:
     document = load(file, parsed.set)
     wiring = wire(document, files=parsed.files)
     plan = make_plan(document, wiring, folder=folder)
-    if hosts := _hosts(parsed):
+    run, seen, pays = None, None, []
+    if parsed.measured is not None:
+        from wilkins.report.runs import events_of_run
+
+        run, events = events_of_run(parsed.measured)
+        seen = written(events)
+    hosts = _hosts(parsed)
+    if hosts or parsed.bandwidth:
+        from wilkins.report.network import network
+        from wilkins.report.packed import of_plan
+
+        joined = network(hosts, (), parsed.bandwidth)
         plan = placed(plan, document, hosts)
+        pays = of_plan(plan, joined, run)
     sizes = {str(task.name): task.model.size for task in document.workflow.tasks if task.model}
     streams.show(plan_table(plan, sizes))
-    found, unknown = footprints(document, wiring)
+    for one in pays:
+        if not one.slower:
+            streams.show(f"\n{one.text}")
+    found, unknown = footprints(document, wiring, seen)
     if text := total_line(found, unknown):
         streams.show(f"\n{text}")
     if parsed.site is not None:
         streams.show(f"\n{parsed.site}")
-    for warning in warnings(found, None) if plan.hosts else warnings(found):
+    slower = [one.text for one in pays if one.slower]
+    for warning in [*slower, *(warnings(found, None) if plan.hosts else warnings(found))]:
         streams.log(warning)
     return 0
 

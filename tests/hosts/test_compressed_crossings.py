@@ -13,6 +13,9 @@ from programs.build import build, parallel_c
 
 from support.hooks import faults
 from support.running import WILKINS, Finished, run_tree, write_program
+from wilkins.launch.records.crossings import percent_of_bound
+from wilkins.report.page.page import page_of, records_of
+from wilkins.terminal.tables import duration, size
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("hosts")]
 
@@ -114,10 +117,22 @@ def test_readers_on_another_host_get_values_within_the_bounds(tmp_path: Path) ->
     found = crossing(tmp_path)
     assert found["steps"] == 6
     assert 0 < found["largest_error"] <= 1e-3
+    assert 0.5 < found["part_of_bound"] < 1
     assert found["compressed"] > 4 * found["compressed_to"] > 0
     assert found["moved"] == found["bytes"] - found["compressed"] + found["compressed_to"]
     assert found["compression_s"] > 0
     assert "times smaller; largest error" in done.err
+    assert " % of its bound; " in done.err
+    page = page_of(records_of(tmp_path / "wilkins-runs/latest"))
+    row = page.partition("Over the network")[2].partition("</tbody>")[0]
+    assert f">{size(found['bytes'])}</td><td class=number>{size(found['moved'])}</td>" in row
+    assert f">{found['largest_error']:.3g}</td><td class=number>{percent_of_bound(found['part_of_bound'])}</td>" in row
+    assert f">{duration(found['compression_s'])}</td>" in row
+    words = ["simulate", "workflow.yaml", "--from", "latest", "--hosts", "c:2,d:1", "--bandwidth", "1kB/s"]
+    predicted = run_tree([*WILKINS, *words, "--set", "write.model={step: 0.1, steps: 6}"], 30, tmp_path)
+    assert predicted.code == 0, predicted.err
+    assert "write -> far: 'compress' of 'f*.h5' pays, since this network has 1 kB/s: 1 core packs" in predicted.out
+    assert f"steps get {found['bytes'] / found['moved']:.3g} times smaller (measured in latest)" in predicted.out
 
 
 def test_without_a_bound_every_bit_arrives(tmp_path: Path) -> None:

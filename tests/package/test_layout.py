@@ -76,7 +76,7 @@ ROOMS = {
     "doctor": "errors schema terminal spec plan transport launch/programs",
     "contents": "",
     "record": "atomic contents errors names terminal schema spec plan transport launch/programs doctor",
-    "report": "contents errors flow transport names schema terminal tasks spec plan launch/records",
+    "report": "compression contents errors flow transport names schema terminal tasks spec plan launch/records",
     "report/crate": "doctor errors launch/records names plan report terminal",
     "scripting": "atomic errors flow schema terminal spec plan launch/records report",
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "

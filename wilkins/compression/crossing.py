@@ -33,7 +33,9 @@ class PackedStep(NamedTuple):
     pieces: tuple[Piece, ...] = ()
     data: bytes = b""
     error: float = 0.0
-    """The largest difference of an element."""
+    """The largest difference of an element,"""
+    part: float = 0.0
+    """and the largest part of its bound that such a difference is."""
     seconds: float = 0.0
     """Of CPU time."""
     why: str = ""
@@ -61,6 +63,7 @@ class Packer:
             tuple(Piece(block.begin, block.end, len(one.data)) for block, one in found),
             b"".join(one.data for _, one in found),
             max((one.error for _, one in found), default=0.0),
+            max((one.error / block.bound for block, one in found if one.error), default=0.0),
             time.process_time() - began,
         )
 

@@ -15,6 +15,7 @@ from wilkins.launch.records import crossings
 from wilkins.launch.records.crossings import Crossing
 from wilkins.plan.hosts import expanded
 from wilkins.plan.placing import placed_tasks
+from wilkins.report.packed import free_cores
 from wilkins.schema.kinds import parse_duration, parse_size
 from wilkins.spec.load import Document
 from wilkins.terminal.tables import text_table
@@ -63,13 +64,13 @@ def _rate(text: str) -> int:
 
 
 def on_hosts(model: Model, document: Document, hosts: Sequence[Host], joined: Sequence[ModelHost]) -> Model:
-    """The model with each task on its host, as `placement` says.
+    """The model with each task on its host, as `placement` says. Slots that no rank has are cores that pack.
 
     Raises:
         WorkflowError: a task asks for a host that is not there.
         ResourceError: the hosts have too few slots, or a task has ranks on several.
     """
-    _, shares = placed_tasks(document, hosts)
+    with_slots, shares = placed_tasks(document, hosts)
     tasks = []
     for task, share in zip(model.tasks, shares, strict=True):
         if len(share) > 1:
@@ -78,11 +79,16 @@ def on_hosts(model: Model, document: Document, hosts: Sequence[Host], joined: Se
                 "and the model knows of tasks on one host each; give it `placement: [HOST]`"
             )
         tasks.append(replace(task, host=share[0][0]))
-    return replace(model, tasks=tuple(tasks), hosts=tuple(joined))
+    cores = free_cores(with_slots, shares)
+    return replace(
+        model,
+        tasks=tuple(tasks),
+        hosts=tuple(replace(host, cores=count) for host, count in zip(joined, cores, strict=True)),
+    )
 
 
-def traffic(timeline: Timeline) -> str:
-    """The transfers between hosts, and the resource that would bound the run."""
+def traffic(timeline: Timeline, compressed: Sequence[str] = ()) -> str:
+    """The transfers between hosts, sentences about those that are compressed, and what would bound the run."""
     crossed = [
         Crossing(
             producer=one.task,
@@ -92,12 +98,12 @@ def traffic(timeline: Timeline) -> str:
             reads=one.reads,
             steps=one.steps,
             bytes=one.bytes,
-            moved=one.bytes,
+            moved=one.moved,
             messages=one.messages,
         )
         for one in timeline.crossings
     ]
-    return "\n\n".join(text for text in (crossings.table(crossed), _bound(timeline)) if text)
+    return "\n\n".join(text for text in (crossings.table(crossed), "\n".join(compressed), _bound(timeline)) if text)
 
 
 def _bound(timeline: Timeline) -> str:

@@ -12,6 +12,7 @@ from wilkins.flow.simulation import simulate as simulate_model
 from wilkins.flow.timeline import Blocked
 from wilkins.plan.graph import wire
 from wilkins.report.network import network, on_hosts, traffic
+from wilkins.report.packed import compressed_ports, known, of_timeline, with_packing
 from wilkins.report.pictures import output_timelines
 from wilkins.report.predict import model_of
 from wilkins.report.runs import account_of_run, events_of_run, timeline_of, timeline_of_run
@@ -62,19 +63,23 @@ def simulate(
     times, steps = (computing_times(before), steps_written(before)) if before else (None, None)
     sizes = written(events)
     model = model_of(document, wiring, rate, times, steps, {port: one.size for port, one in sizes.items()})
+    packed = known(compressed_ports(document), folder) if hosts else {}
     if hosts:
-        model = on_hosts(model, document, hosts, joined)
+        model = with_packing(on_hosts(model, document, hosts, joined), packed)
     timeline = simulate_model(model)
+    pays = of_timeline(timeline, model.hosts, packed)
     found, unknown = footprints(document, wiring, sizes, timeline)
     panels = [(f"{document.workflow.name}, model", timeline)]
     if run:
         panels.append((f"{document.workflow.name}, run {run}", without_start(timeline_of_run(run))))
     output_timelines(panels, file_format, target)
     if target is None and file_format == "text":
-        for text in (traffic(timeline) if hosts else "", total_line(found, unknown)):
+        crossed = traffic(timeline, [one.text for one in pays if not one.slower]) if hosts else ""
+        for text in (crossed, total_line(found, unknown)):
             if text:
                 streams.show(f"\n{text}")
-    for warning in warnings(found, None) if hosts else warnings(found):
+    slower = [one.text for one in pays if one.slower]
+    for warning in [*slower, *(warnings(found, None) if hosts else warnings(found))]:
         streams.log(warning)
     if timeline.stuck:
         raise StuckError(f"the workflow would get stuck:\n{_explained(timeline.stuck)}\n{_CURE}")

@@ -74,6 +74,7 @@ struct Head {
     uint64_t runs;   // and then who has which
     uint64_t pieces;
     double error;    // the largest difference of an element in these
+    double part;     // the largest part of its bound that such a difference is
     double seconds;  // of CPU time that packing has taken
 };
 
@@ -84,6 +85,7 @@ struct Packing {
     const void* bytes;
     uint64_t length;
     double error;
+    double part;
     double seconds;
 };
 
@@ -249,6 +251,7 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder) {
                        runs.size(),
                        s.packing.count,
                        s.packing.count > 0 ? s.packing.error : 0,
+                       s.packing.count > 0 ? s.packing.part : 0,
                        s.packing.seconds};
     std::vector<char> text;
     const auto add = [&text](const void* from, size_t count) {
@@ -411,9 +414,13 @@ int fill(OtherHalf& sender, const StepFile& step, const Head& head, const std::v
     for (const homes::Range& range : coming->brought) count += range.end - range.begin;
     int error = receive_bytes(sender, step, coming);
     if (!error && unpack) {
-        const Packing packing = {
-            coming->pieces.data(), coming->pieces.size(), coming->packed.data(), coming->packed.size(), head.error,
-            head.seconds};
+        const Packing packing = {coming->pieces.data(),
+                                 coming->pieces.size(),
+                                 coming->packed.data(),
+                                 coming->packed.size(),
+                                 head.error,
+                                 head.part,
+                                 head.seconds};
         error = unpack(step.data(), head.size, &packing);
     }
     if (error || count == head.size) return error;

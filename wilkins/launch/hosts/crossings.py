@@ -58,5 +58,6 @@ def _crossing(
         compressed=found.before,
         compressed_to=found.after,
         largest_error=found.largest_error,
+        part_of_bound=found.part_of_bound,
         compression_s=found.cpu_seconds,
     )

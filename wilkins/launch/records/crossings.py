@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from wilkins.errors import count_of
@@ -37,7 +38,9 @@ class Crossing:
     compressed_to: int = 0
     """and what they took there."""
     largest_error: float = 0.0
-    """The largest difference that this has made to an element."""
+    """The largest difference that this has made to an element,"""
+    part_of_bound: float = 0.0
+    """and the largest part of its bound that a difference was."""
     compression_s: float = 0.0
     """Seconds of CPU time that it has taken, on both hosts."""
 
@@ -69,9 +72,18 @@ def _compressed(one: Crossing) -> str:
         return ""
     return (
         f"{one.producer} -> {_readers(one)}: {size(one.compressed)} crossed as {size(one.compressed_to)}, "
-        f"{one.compressed / one.compressed_to:.1f} times smaller; largest error {one.largest_error:.3g}; "
-        f"{one.compression_s:.1f} s of CPU time"
+        f"{one.compressed / one.compressed_to:.1f} times smaller; largest error {one.largest_error:.3g}{_of_bound(one)}"
+        f"; {one.compression_s:.1f} s of CPU time"
     )
+
+
+def _of_bound(one: Crossing) -> str:
+    return f", none above {percent_of_bound(one.part_of_bound)} of its bound" if one.part_of_bound else ""
+
+
+def percent_of_bound(part: float) -> str:
+    """The largest part of its bound that an error is, rounded down: none is at its bound."""
+    return f"{math.floor(1000 * part) / 10:g} %"
 
 
 def _readers(one: Crossing) -> str:

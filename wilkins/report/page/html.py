@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from wilkins.launch.records.crossings import percent_of_bound
 from wilkins.names import text_of
 from wilkins.terminal.tables import duration, size
+from wilkins.terminal.wording import listed
 
 MOST_ROWS = 500
 
@@ -75,6 +77,47 @@ def tasks_of(summary: Mapping[str, Any]) -> str:
 def _beside(took: str, expected: float | None, words: Callable[[Any], str]) -> str:
     """What a task took, and what the workflow file expects, if it does."""
     return f"{took} of {words(expected)}" if expected else took
+
+
+def crossings_of(summary: Mapping[str, Any]) -> str:
+    """The table of what crossed from host to host, with what compression did; empty: nothing has crossed."""
+    found = [one for one in summary.get("crossings", ()) if one["steps"]]
+    if not found:
+        return ""
+    packed = any(one.get("compressed") for one in found)
+    head = ["from", "to", "files", "hosts", "steps", "bytes", "moved"]
+    head += ["times smaller", "largest error", "of its bound", "CPU"] if packed else []
+    rows = [
+        [
+            one["producer"],
+            listed(one["consumers"]),
+            one["files"],
+            f"{one['writes']}\u00a0->\u00a0{one['reads']}",
+            one["steps"],
+            size(one["bytes"]),
+            size(one["moved"]),
+            *(_compressed(one) if packed else ()),
+        ]
+        for one in found
+    ]
+    hint = (
+        '<p class="hint">Times smaller: of what was compressed. Of its bound: the largest part of what the error of an '
+        "element may be. CPU: of packing and unpacking, on both hosts.</p>"
+    )
+    numbers = frozenset(range(4, len(head)))
+    return f"<h2>Over the network</h2>{table(head, rows, numbers)}{hint if packed else ''}"
+
+
+def _compressed(one: Mapping[str, Any]) -> list[str]:
+    if not one.get("compressed"):
+        return ["-"] * 4
+    part = one.get("part_of_bound")
+    return [
+        f"{one['compressed'] / one['compressed_to']:.3g}",
+        f"{one['largest_error']:.3g}",
+        percent_of_bound(part) if part else "-",
+        duration(one["compression_s"]),
+    ]
 
 
 def channels_of(summary: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from wilkins.report.draw.svg import ACTIVITIES, variables
 from wilkins.report.draw.thumbnail import scale
 from wilkins.report.page.advice import Join, Share, account, advise, oversubscribed, shares
 from wilkins.report.page.held import last_steps, section
-from wilkins.report.page.html import MOST_ROWS, channels_of, marked, paragraph, table, tasks_of
+from wilkins.report.page.html import MOST_ROWS, channels_of, crossings_of, marked, paragraph, table, tasks_of
 from wilkins.report.page.measured import graph_of
 from wilkins.report.page.value import packed, value_of
 from wilkins.report.pictures import output_text
@@ -142,6 +142,7 @@ def page_of(records: Records, *, live: bool = False) -> str:
         how=_how(records),
         tasks=tasks_of(records.summary),
         channels=channels_of(records.summary),
+        crossings=crossings_of(records.summary),
         # The programs of a run that goes on may have their files open, and HDF5 locks what it reads.
         held="" if live else _held(records),
         logs=_logs(records),
