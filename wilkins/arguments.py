@@ -319,6 +319,17 @@ def of_report(child: argparse.ArgumentParser) -> None:
         help="with --table: a file of JSON or CSV that each instance has left in its folder, whose values are columns, "
         "too; {instance} and {parameter} stand for its own",
     )
+    child.add_argument(
+        "--compare",
+        metavar=("BEFORE", "AFTER"),
+        nargs=2,
+        type=Path,
+        help="say instead how far the numbers of the HDF5 file AFTER are from those of BEFORE, such as of a compressed "
+        "copy from its original: largest and mean error, and peak signal-to-noise ratio (PSNR)",
+    )
+    child.add_argument(
+        "--dset", metavar="PATTERN", help="with --compare: the datasets, such as '/fields/*'; left out: all"
+    )
 
 
 def of_top(child: argparse.ArgumentParser) -> None:

@@ -1,0 +1,89 @@
+"""`wilkins report --compare`: how far the numbers of a file are from those of another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from support.running import WILKINS, Finished, run_tree
+from wilkins.compression import quality
+from wilkins.compression.quality import Quality, qualities
+
+FIELD = np.sin(np.linspace(0, 9, 6000)).reshape(3, 40, 50)
+APART = np.random.default_rng(0).uniform(-1e-3, 1e-3, FIELD.shape)
+
+
+def written(folder: Path, before: dict[str, Any], after: dict[str, Any]) -> list[Quality]:
+    """How files with these datasets differ."""
+    for name, values in (("before.h5", before), ("after.h5", after)):
+        with h5py.File(folder / name, "w") as file:
+            for path, value in values.items():
+                file[path] = value
+    with h5py.File(folder / "before.h5") as one, h5py.File(folder / "after.h5") as other:
+        return list(qualities(one, other))
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 23], ids=["row by row", "whole"])
+@pytest.mark.parametrize("scale", [1.0, 1e200, 1e-200])
+def test_errors_and_their_ratio_to_the_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float, at_once: int
+) -> None:
+    monkeypatch.setattr(quality, "_AT_ONCE", at_once)
+    before, after = scale * FIELD, scale * (FIELD + APART)
+    (found,) = written(tmp_path, {"u": before}, {"u": after})
+    apart = np.abs(after - before)
+    assert (found.low, found.high) == (before.min(), before.max())
+    assert found.largest == apart.max()
+    assert found.mean == pytest.approx(apart.mean())
+    root = scale * np.sqrt(np.mean((apart / scale) ** 2))
+    assert found.psnr == pytest.approx(20 * np.log10((before.max() - before.min()) / root))
+
+
+def test_numbers_alone_are_compared(tmp_path: Path) -> None:
+    strange = [np.nan, np.inf, np.nan, 1.0]
+    before = {
+        "a/i": np.arange(9, dtype="u1"),
+        "b": [1.0, 2.0],
+        "c": "text",
+        "d": strange,
+        "e": np.empty((0, 3)),
+        "f": 1.5,
+    }
+    after = {"a/i": np.arange(9, dtype="u1")[::-1], "b": [1.0], "c": "x", "d": [np.nan, np.inf, 1.0, 1.5]}
+    found = {one.dset: one for one in written(tmp_path, before, after | {"e": before["e"], "f": 1.25})}
+    assert found["/a/i"].largest == 8, "no number of one byte wraps around"
+    assert found["/b"].why == "is float64 (2,), and float64 (1,) in the other file"
+    assert (found["/d"].largest, found["/d"].strange) == (0.5, 1)
+    assert (found["/e"].largest, found["/f"].largest) == (0, 0.25)
+    assert "/c" not in found
+
+
+def compared(folder: Path, *words: str) -> Finished:
+    return run_tree([*WILKINS, "report", "--compare", *words], 30, folder)
+
+
+def test_the_table(tmp_path: Path) -> None:
+    written(tmp_path, {"u/v": FIELD, "i": np.arange(3)}, {"u/v": FIELD + 1e-3, "i": np.arange(3)})
+    lines = [line.split() for line in compared(tmp_path, "before.h5", "after.h5").out.splitlines()]
+    assert lines[0] == ["dataset", "range", "largest", "error", "mean", "error", "PSNR"]
+    assert ["/i", "0", "to", "2", "0", "0", "exact"] in lines
+    assert ["/u/v", "-1", "to", "1", "0.001", "0.001", "66.0", "dB"] in lines
+    assert "/i" not in compared(tmp_path, "before.h5", "after.h5", "--dset", "u/*").out
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["before.h5", "none.h5"], "none.h5 cannot be read as HDF5"),
+        (["before.h5", "before.h5", "--dset", "x"], "before.h5 has no dataset of numbers 'x'; `h5ls -r before.h5`"),
+    ],
+)
+def test_mistakes(tmp_path: Path, words: list[str], why: str) -> None:
+    written(tmp_path, {"u": FIELD}, {})
+    done = compared(tmp_path, *words)
+    assert done.code == 2
+    assert why in " ".join(done.err.split())
