@@ -119,6 +119,23 @@ def test_stream_digits(example: Example) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.needs("python:torch", "python:sklearn")
+@pytest.mark.timeout(400)
+def test_compressed_stream(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a bound a network learns the very same; with a wide one it is told less, and makes larger errors."""
+    example("stream_digits", "stream_digits")
+    folder = example("compressed_stream", "compressed_stream")
+    monkeypatch.chdir(folder)
+    compare = runpy.run_path(str(folder / "compare.py"))
+    plain, exact, wide = (compare["result"](0, compare["BOUNDS"][one]) for one in ("not compressed", "0", "1e-1"))
+    for name in compare["STREAMS"]:
+        assert plain[name][0] == 1 < exact[name][0] < wide[name][0] / 2
+        assert exact[name][1] == plain[name][1]
+    assert wide["waves"][1] > 2 * plain["waves"][1]
+    assert not list(folder.rglob("*.h5"))
+
+
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch")
 @pytest.mark.timeout(240)
 def test_ptychography(example: Example) -> None:
@@ -221,6 +238,7 @@ def test_transfer_saves_samples_and_bytes(example: Example) -> None:
         ("ptychography/compare.py", "there is no object-0000.h5"),
         ("stream_digits/plot.py", "there is no accuracy.json here"),
         ("architecture_search/plot.py", "there is no curves.json here"),
+        ("compressed_stream/plot.py", "there is no bounds.json here"),
     ],
 )
 @pytest.mark.parametrize(

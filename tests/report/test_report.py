@@ -27,6 +27,7 @@ from wilkins.plan.planner import plan_file
 from wilkins.report.draw.svg import ACTIVITIES
 from wilkins.report.page.advice import Join, Share, advise, oversubscribed, shares
 from wilkins.report.page.held import last_steps
+from wilkins.report.page.html import crossings_of
 from wilkins.report.page.page import page_of, records_of
 from wilkins.report.page.value import value_of
 from wilkins.report.runs import events_of_run, timeline_of_run
@@ -327,6 +328,23 @@ def test_keys_in_advice_are_set_as_code(folder: Path, monkeypatch: pytest.Monkey
 def test_more_ranks_than_cores() -> None:
     (message,) = oversubscribed({"few": 2, "many": 9}, 4)
     assert message.startswith("many had 9 ranks on 4 cores: they took turns")
+
+
+def test_what_crossed_between_hosts() -> None:
+    """Also of runs whose records do not say how near to its bound an error came."""
+    crossing = {"producer": "sim", "consumers": ["look", "<b>"], "files": "x*.h5", "writes": "a", "reads": "b"}
+    crossing |= {"steps": 3, "bytes": 30_000_000, "moved": 30_000_000, "messages": 9, "compressed": 0}
+    plain = " ".join(_Words(crossings_of({"crossings": [crossing]})).text.split())
+    assert plain.endswith("moved sim look and <b> x*.h5 a -> b 3 30 MB 30 MB")
+    packed = {**crossing, "moved": 2_000_000, "compressed": 29_000_000, "compressed_to": 1_000_000}
+    packed |= {"largest_error": 0.00099, "part_of_bound": 0.9999, "compression_s": 0.25}
+    text = " ".join(_Words(crossings_of({"crossings": [packed, crossing, {**crossing, "steps": 0}]})).text.split())
+    assert "times smaller largest error of its bound CPU sim" in text
+    assert "3 30 MB 2 MB 29 0.00099 99.9 % 250 ms sim" in text
+    assert "3 30 MB 30 MB - - - - Times smaller: of what was compressed." in text
+    del packed["part_of_bound"]
+    assert "29 0.00099 - 250 ms" in " ".join(_Words(crossings_of({"crossings": [packed]})).text.split())
+    assert crossings_of({"crossings": []}) == crossings_of({}) == ""
 
 
 # What is not there, or wrong.
