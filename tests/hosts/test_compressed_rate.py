@@ -83,3 +83,22 @@ def test_a_smooth_field_crosses_a_slow_line_many_times_as_fast(
     turns = ", ".join(f"{1e3 * one:.0f}" for one in packed)
     print(f"f8 {shape}: {plain:.2f} s a step, compressed {turns} ms: {faster:.1f} times as fast")
     assert faster >= least
+
+
+@pytest.mark.parametrize("bandwidth", [100_000_000, 10_000_000_000])
+def test_whether_it_pays_is_as_predicted(tmp_path: Path, bandwidth: int) -> None:
+    """By bits per second of the line; the fast one has what a machine copies to itself."""
+    with Rig(2) as rig:
+        if slow := bandwidth < 1e9:
+            for host in rig.names:
+                rig.slow(host, bandwidth)
+        plain = seconds_a_step(rig, tmp_path / "plain", 5 if slow else 30, "2000x2000", "")
+        packed = seconds_a_step(rig, tmp_path / "packed", 30, "2000x2000", COMPRESS)
+    words = ["plan", "workflow.yaml", "--hosts", "a:1,b:1", "--bandwidth", f"{bandwidth // 8}B/s", "--from", "latest"]
+    done = run_tree([*WILKINS, *words], 60, tmp_path / "packed")
+    assert done.code == 0, done.err
+    (said,) = [line for line in (done.out + done.err).splitlines() if "'compress'" in line]
+    print(f"{1e3 * plain:.0f} ms a step, compressed {1e3 * packed:.0f} ms; {said}")
+    assert ("' pays, since" in said) == slow
+    assert ("makes steps arrive later" in said) == (not slow)
+    assert (packed < plain) == slow

@@ -332,7 +332,13 @@ def test_more_ranks_than_cores() -> None:
 
 def test_what_crossed_between_hosts() -> None:
     """Also of runs whose records do not say how near to its bound an error came."""
-    crossing = {"producer": "sim", "consumers": ["look", "<b>"], "files": "x*.h5", "writes": "a", "reads": "b"}
+    crossing: dict[str, Any] = {
+        "producer": "sim",
+        "consumers": ["look", "<b>"],
+        "files": "x*.h5",
+        "writes": "a",
+        "reads": "b",
+    }
     crossing |= {"steps": 3, "bytes": 30_000_000, "moved": 30_000_000, "messages": 9, "compressed": 0}
     plain = " ".join(_Words(crossings_of({"crossings": [crossing]})).text.split())
     assert plain.endswith("moved sim look and <b> x*.h5 a -> b 3 30 MB 30 MB")
