@@ -134,3 +134,10 @@ def test_a_bandwidth_is_of_hosts(folder: Path) -> None:
     assert "--bandwidth is of the network between hosts" in done.err
     one = run_tree([*WILKINS, "plan", "workflow.yaml", "--hosts", "a:4", "--bandwidth", "1GB/s"], 60, folder)
     assert "'compress'" not in one.out + one.err
+
+
+def test_a_plan_takes_the_sizes_of_steps_from_a_run(folder: Path) -> None:
+    """For the shared memory that they take."""
+    without = ("plan", "workflow.yaml", "--set", "write.model={step: 0.1, steps: 4}")
+    assert "shared memory: at most" not in must_run(folder, *WILKINS, *without)
+    assert "shared memory: at most" in must_run(folder, *WILKINS, *without, "--from", "latest")
