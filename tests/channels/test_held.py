@@ -20,6 +20,7 @@ ENDS: dict[str, tuple[str, int]] = {
 }
 
 
+@pytest.mark.usual("sys.exit", "os._exit")
 @pytest.mark.parametrize("end", ENDS)
 def test_a_task_may_end_with_steps_in_its_hands(tasks: Tasks, end: str) -> None:
     tasks.write("write.py", WRITE)
@@ -160,6 +161,7 @@ def stress(tasks: Tasks, env: dict[str, str], victim: str = "") -> list[Any]:
     return [tasks.said(task)[-1] for task in ("one", "two")]
 
 
+@pytest.mark.usual("2")
 @pytest.mark.needs("hooks")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_values_never_change_under_an_array(tasks: Tasks, seed: int) -> None:
@@ -174,6 +176,7 @@ def test_values_never_change_where_memory_is_short(tasks: Tasks) -> None:
     assert stress(tasks, {}, ", memory: 12MiB")[0] == "80"
 
 
+@pytest.mark.usual("write")
 @pytest.mark.parametrize("victim", ["write", "read"])
 def test_a_task_is_killed(tasks: Tasks, victim: str) -> None:
     """The other one ends; what it held was good to the end."""

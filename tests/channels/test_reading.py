@@ -6,6 +6,7 @@ import pytest
 from channels.programs import WRITE, Tasks
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", ["memory", "both", "file"])
 def test_steps_of_an_unmodified_program(tasks: Tasks, mode: str) -> None:
     """Views lie in the arena and cost no copy; what is packed is read; all values are those of the step."""
@@ -37,7 +38,7 @@ def test_steps_of_an_unmodified_program(tasks: Tasks, mode: str) -> None:
     assert len(list(tasks.folder.glob("x*.h5"))) == (0 if mode == "memory" else 7)
 
 
-@pytest.mark.usual("all-numbered", "latest-rewritten", "3-numbered")
+@pytest.mark.usual("latest-rewritten", "3-numbered")
 @pytest.mark.parametrize("fixed", [False, True], ids=["numbered", "rewritten"])
 @pytest.mark.parametrize("policy", ["all", "latest", "3"])
 def test_policies(tasks: Tasks, policy: str, fixed: bool) -> None:
@@ -65,7 +66,7 @@ def test_policies(tasks: Tasks, policy: str, fixed: bool) -> None:
         assert got == (list(range(12)) if policy == "all" else [2, 5, 8, 11])
 
 
-@pytest.mark.usual("names-0-h5py", "names-5-sys", "names-100000-h5py", "one name-0-sys", "one name-5-h5py")
+@pytest.mark.usual("names-5-sys", "one name-5-h5py")
 @pytest.mark.parametrize("library", ["sys", "h5py"])
 @pytest.mark.parametrize("size", [0, 5, 100_000])
 @pytest.mark.parametrize("name", ["x{}.txt", "x.txt"], ids=["names", "one name"])
@@ -118,6 +119,7 @@ def test_small_steps_that_are_not_hdf5(tasks: Tasks, size: int, library: str, na
     assert tasks.said("read") == (list("012345") if size else [""] * 6)
 
 
+@pytest.mark.usual("names")
 @pytest.mark.needs("python:netCDF4")
 @pytest.mark.parametrize("name", ["x{}.nc", "x.nc"], ids=["names", "one name"])
 def test_small_classic_netcdf(tasks: Tasks, name: str) -> None:
@@ -148,6 +150,7 @@ def test_small_classic_netcdf(tasks: Tasks, name: str) -> None:
     assert tasks.said("read") == list("012345")
 
 
+@pytest.mark.usual("512")
 @pytest.mark.parametrize("block", [0, 512, 2048])
 def test_a_look_at_the_first_bytes(tasks: Tasks, block: int) -> None:
     """Of HDF5 under a rewritten name it takes no step, though it sees all of a small one: the open after it does."""

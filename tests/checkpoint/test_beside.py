@@ -59,7 +59,7 @@ assert state["step"] > 0
 }
 
 
-@pytest.mark.usual("filled", "restored", "verified")
+@pytest.mark.usual("verified")
 @pytest.mark.parametrize("look", [*list(LOOKS)[:3], pytest.param("by torch", marks=pytest.mark.needs("python:torch"))])
 def test_a_reader_beside_a_job_that_keeps_one_version(tmp_path: Path, look: str) -> None:
     """What it reads is whole and stays until it is read, though the job has pruned it meanwhile, or would."""

@@ -96,6 +96,7 @@ def seed() -> int:
     return int(os.environ.get("WILKINS_FUZZ_SEED", random.SystemRandom().randrange(10**9) if fresh else 0))
 
 
+@pytest.mark.usual("watched")
 @pytest.mark.parametrize("trusted", [False, True], ids=["watched", "trusted"])
 @pytest.mark.timeout(3600)
 def test_random_states_and_what_becomes_of_them(torch: Any, opened: Opener, trusted: bool) -> None:
@@ -143,6 +144,7 @@ def test_random_states_and_what_becomes_of_them(torch: Any, opened: Opener, trus
     assert trusted or refused > 0
 
 
+@pytest.mark.usual("eager tensor")
 @pytest.mark.parametrize("kind", ["strided array", "strided tensor", "eager tensor"])
 def test_copies_of_what_a_thread_writes_are_of_one_moment(torch: Any, opened: Opener, kind: str) -> None:
     """Arrays that `save` copies itself, and that another thread writes all the time: of one moment, or no version."""

@@ -99,6 +99,7 @@ KINDS: list[Callable[[Path, random.Random, list[Path]], None]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.usual("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 @pytest.mark.parametrize("number", range(CASES))
 def test_files_are_damaged(tmp_path: Path, whole: tuple[Path, dict[int, Any]], number: int) -> None:
     draws = random.Random(f"{SEED} {number}")
@@ -146,6 +147,7 @@ def same_bytes(path: Path, other: Path) -> bool:
     )
 
 
+@pytest.mark.usual("new")
 @pytest.mark.parametrize("given", [False, True], ids=["new", "in place"])
 def test_blocks_that_threads_read_are_compared(opened: Opener, tmp_path: Path, given: bool) -> None:
     """Large arrays go to their places at once, many small ones by a buffer; what is damaged in any block is found."""

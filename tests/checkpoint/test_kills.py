@@ -90,7 +90,7 @@ def killed_and_resumed(tmp_path: Path, ranks: int, point: str, count: int, rank:
     assert memory is None or not memory.exists()
 
 
-@pytest.mark.usual("3-flush.block", "3-commit.renamed", "3-prune.hidden", "3-restore.verified")
+@pytest.mark.usual("3-flush.block", "3-commit.renamed")
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("count", [1, 3] if FULL else [3])
 def test_killed_at_every_point(tmp_path: Path, point: str, count: int) -> None:

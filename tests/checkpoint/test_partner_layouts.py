@@ -85,6 +85,7 @@ class Job:
         return [one.path for node in sorted(set(self.nodes)) for one in versions.versions(self.memory(node))]
 
 
+@pytest.mark.usual("0", "1", "2", "3", "4", "5")
 @pytest.mark.parametrize("number", range(25))
 def test_any_layout(tmp_path: Path, number: int) -> None:
     """Random codes, nodes, ranks and sizes; random losses, up to m per group, or one more."""

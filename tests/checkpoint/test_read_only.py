@@ -69,11 +69,13 @@ def read_alone(folder: Path, launch: list[str | Path]) -> None:
     assert versions.versions(folder)[-1].step == 2
 
 
+@pytest.mark.usual("left by a killed job")
 @pytest.mark.needs("tmpfs")
 def test_a_folder_mounted_read_only(folder: Path) -> None:
     read_alone(folder, [*OWN_MOUNTS, "sh", "-c", BOUND, folder])
 
 
+@pytest.mark.usual("tidy")
 @pytest.mark.needs("setpriv")
 def test_a_folder_without_the_right_to_write(folder: Path) -> None:
     folder.chmod(0o555)

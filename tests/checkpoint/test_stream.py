@@ -149,6 +149,7 @@ def test_by_time(tmp_path: Path) -> None:
     assert list(kept(tmp_path / "checkpoints")) == [7]
 
 
+@pytest.mark.usual("continue")
 @pytest.mark.parametrize("on_failure", ["stop", "continue"])
 def test_what_is_in_memory_survives_the_simulation(tmp_path: Path, on_failure: str) -> None:
     """It is killed; its last whole file, which was not due, is on storage, however slowly storage was to be written."""
@@ -326,7 +327,7 @@ for step in range(int(sys.argv[1])):
 """
 
 
-@pytest.mark.usual("commit.renamed", "prune.hidden", "0")
+@pytest.mark.usual("commit.renamed")
 @pytest.mark.parametrize(
     "point",
     [

@@ -137,6 +137,7 @@ def test_located_samples_exist(counts: list[list[int]], representatives: int) ->
     assert set(drawn) <= set(every)
 
 
+@pytest.mark.usual("64-each with c/b", "61-exactly c")
 @pytest.mark.parametrize("each", [False, True], ids=["exactly c", "each with c/b"])
 @pytest.mark.parametrize("samples", [64, 61, 5, 100])
 def test_candidates(each: bool, samples: int) -> None:

@@ -82,6 +82,7 @@ def test_rehearsal_is_the_mean_over_joined_samples() -> None:
             assert torch().allclose(weights(model), weights(learner.model), atol=1e-7)
 
 
+@pytest.mark.usual("rehearsal", "der++")
 @pytest.mark.parametrize("name", [*NAMES, "gdumb"])
 def test_seeds_decide(name: str) -> None:
     """The same seed gives the same bits, another one does not; dropout included."""

@@ -118,6 +118,7 @@ STRATEGIES = [
 ]
 
 
+@pytest.mark.usual("der++", "own", "rehearsal/lwf")
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_between_experiences(tmp_path: Path, name: str) -> None:
     expected = saved(tmp_path, name)
@@ -129,6 +130,7 @@ def test_between_experiences(tmp_path: Path, name: str) -> None:
     assert torch().equal(weights(learner.model), expected)
 
 
+@pytest.mark.usual("der++", "own", "rehearsal/lwf")
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_at_any_step(tmp_path: Path, name: str) -> None:
     """What ends in the middle of an experience, or after its last step, goes on as if it had not ended."""

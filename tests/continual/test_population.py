@@ -122,6 +122,7 @@ def test_proportional_room_follows_the_stream() -> None:
     assert held[1] / held.total() == pytest.approx(0.25, abs=0.03)
 
 
+@pytest.mark.usual("mixed", "a class appears late")
 @pytest.mark.parametrize("stream", ["one class", "classes in turn", "a class appears late", "mixed"])
 def test_reservoir_is_a_uniform_sample(stream: str) -> None:
     """Each candidate of a class is kept equally often, the first as often as the last, also when its room shrank."""

@@ -63,6 +63,7 @@ def course(learner: Any, folder: Path, last: int = -1) -> list[tuple[float, floa
     return rates
 
 
+@pytest.mark.usual("StepLR-update", "StepLR-step", "CosineAnnealingWarmRestarts-step", "OneCycleLR-update")
 @pytest.mark.parametrize("per", ["update", "step"])
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_rates_are_torch_s_and_a_restart_keeps_them(tmp_path: Path, name: str, per: str) -> None:

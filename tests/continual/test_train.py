@@ -33,6 +33,7 @@ def results_of(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.usual("der++", "rehearsal")
 @pytest.mark.parametrize("strategy", ALL)
 def test_every_strategy_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
     """The error on samples not yet trained on falls, is in the table, and travels with every version."""

@@ -62,6 +62,7 @@ def test_any_shape_goes_through(shape: tuple[int, ...]) -> None:
     assert np.array_equal(from_dlpack(Handed(array)), array)
 
 
+@pytest.mark.usual("None", "version3")
 @pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (1, 2)])
 def test_what_another_library_takes_lives_as_long_as_it_needs_it(version: tuple[int, int] | None) -> None:
     freed: list[int] = []

@@ -118,6 +118,7 @@ def got(folder: Path) -> list[int]:
     return [int(words[1]) for words in read]
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("inside", ["consumer", "producer", "both"])
 def test_a_step_that_is_read_in_a_namespace_keeps_its_memory(tmp_path: Path, inside: str) -> None:
     """The producer is short of memory while a consumer whose number nobody else has reads: it waits for it."""

@@ -89,6 +89,7 @@ print(len(step["x"]), "values")
 """
 
 
+@pytest.mark.usual("create", "channel")
 @pytest.mark.needs("hooks")
 @pytest.mark.parametrize(
     ("fault", "read"),

@@ -239,7 +239,7 @@ exec python3 whole.py
 """
 
 
-@pytest.mark.usual("rename.claimed-file", "disk.moved-both")
+@pytest.mark.usual("rename.claimed-file")
 @pytest.mark.parametrize("mode", ["both", "file"])
 @pytest.mark.parametrize("point", ["rename.claimed", "disk.moved"])
 @pytest.mark.needs("hooks")

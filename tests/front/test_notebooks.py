@@ -310,6 +310,7 @@ def test_what_is_returned_shows_itself(notebook: Notebook) -> None:
     assert list(others) == ["text/plain"]
 
 
+@pytest.mark.usual("workflow.run();")
 @pytest.mark.parametrize("way", ["workflow.run();", "await workflow.start();"])
 def test_a_run_is_shown_while_it_goes_on(notebook: Notebook, way: str) -> None:
     notebook.good(PROGRAMS)

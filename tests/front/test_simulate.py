@@ -210,6 +210,7 @@ def test_durations_from_a_run(folder: Path) -> None:
     assert told.stderr.count("or take the times of a run: --from wilkins-runs/latest") == 2
 
 
+@pytest.mark.usual("chosen0")
 @pytest.mark.parametrize("chosen", [("-o", "t.json"), ("-o", "t.txt", "--format", "perfetto")])
 def test_a_run_for_perfetto(folder: Path, chosen: tuple[str, ...]) -> None:
     write_run(folder)
@@ -235,6 +236,7 @@ def test_no_run_yet(folder: Path) -> None:
     assert "wilkins-runs/latest: there is no such folder; give the folder of a run" in done.stderr
 
 
+@pytest.mark.usual("graph-x.jpg", "trace-t.html")
 @pytest.mark.parametrize("name", ["x.jpg", "t.html"])
 @pytest.mark.parametrize("command", ["simulate", "graph", "trace"])
 def test_a_file_of_a_kind_that_is_not_made(folder: Path, command: str, name: str) -> None:
@@ -256,6 +258,7 @@ def test_a_timeline_is_no_graph(folder: Path) -> None:
     assert "one of .svg, .png, .pdf, .txt, .json, or" in done.stderr
 
 
+@pytest.mark.usual("latest")
 @pytest.mark.parametrize("run", ["latest", "wilkins-runs/latest", "wilkins-runs/latest/trace.tsv"])
 def test_a_run_is_named_alike_by_all_commands(folder: Path, run: str) -> None:
     write_run(folder)

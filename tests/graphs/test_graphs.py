@@ -263,7 +263,7 @@ def test_globs_on_either_side_in_any_order(
 class TestWhoReadsAndWrites:
     """All ranks, some, or only rank 0, on either side; a key only where the program's calls do not tell."""
 
-    @pytest.mark.usual("all-some", "zero-all", "each-zero")
+    @pytest.mark.usual("all-some")
     @MPICH
     @pytest.mark.parametrize("writers", ["all", "some", "zero"])
     @pytest.mark.parametrize("readers", ["all", "some", "zero", "each"])
@@ -281,6 +281,7 @@ class TestWhoReadsAndWrites:
             mine = [line.partition(" on ")[0] for line in got if line.endswith(f"on {rank}")]
             assert mine == (steps("w", 6) if rank < reading else []), (rank, got)
 
+    @pytest.mark.usual("nreaders")
     @pytest.mark.one_host("each host keeps all steps for its own ranks", "no key")
     @MPICH
     @pytest.mark.parametrize("key", ["", ", nreaders: 4"], ids=["no key", "nreaders"])

@@ -83,6 +83,7 @@ def test_a_name_unlike_all_that_are_written(tmp_path: Path) -> None:
     assert "'consume' rank 0 waits for 'plot.h5'" in ran.err and "'produce' rank 0 waits for room" in ran.err
 
 
+@pytest.mark.usual("adds")
 @pytest.mark.parametrize("first", ["adds", "reads"])
 def test_a_reader_that_adds_to_a_file_of_its_own(tmp_path: Path, first: str) -> None:
     """Its name fits the pattern of the in-port, but is unlike all that are written."""

@@ -99,6 +99,7 @@ def run_loops(folder: Path, reads: str) -> str:
     return ran.out
 
 
+@pytest.mark.usual("python", "shell")
 @pytest.mark.parametrize("kind", LOOPS)
 def test_a_loop_beside_another_one_is_between_two_commands(tmp_path: Path, kind: str) -> None:
     """No process of it lives that has used the port, yet it goes on: nothing is let go for the one that waits."""

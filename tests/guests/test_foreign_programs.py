@@ -127,7 +127,7 @@ def must_say(folder: Path, ran: Finished, said: str) -> None:
         if mode == "memory" or "stages" not in case
     ],
 )
-@pytest.mark.usual("memory, cp", "both, a Pool reads")
+@pytest.mark.usual("memory, cp")
 def test_reads_of_steps_what_it_reads_of_files(tmp_path: Path, mode: str, name: str) -> None:
     case = CASES[name]
     files, steps = tmp_path / "alone", tmp_path / "coupled"

@@ -105,7 +105,7 @@ FAMILIES = pytest.mark.parametrize("mpi", [pytest.param("mpich", marks=MPICH), p
 LINKED = pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 
 
-@pytest.mark.usual("earliest-alone-shared-mpich", "latest-one-job-static-openmpi")
+@pytest.mark.usual("earliest-alone-shared-mpich")
 @H5PY
 @FAMILIES
 @LINKED
@@ -153,7 +153,7 @@ def test_languages_mix(tmp_path: Path, mpi: str, launch: str) -> None:
     assert "rank 0 read" in run_case(tmp_path, case, launch).out
 
 
-@pytest.mark.usual("mpich-shared", "openmpi-static")
+@pytest.mark.usual("mpich-shared")
 @MPICH
 @OPENMPI
 @LINKED
@@ -175,6 +175,7 @@ def test_h5py_one_file_per_rank(tmp_path: Path, launch: str) -> None:
     assert f"h5py read {STEPS} steps" in run_case(tmp_path, case, launch).out
 
 
+@pytest.mark.usual("one-job")
 @PYPI
 @SERIAL
 @LAUNCHES
@@ -188,7 +189,7 @@ def test_serial_c_under_pypi_mpich(tmp_path: Path, launch: str) -> None:
     assert "rank 1 read" in done.out
 
 
-@pytest.mark.usual("shared-static", "static-shared")
+@pytest.mark.usual("static-shared")
 @SERIAL
 @H5PY
 @pytest.mark.parametrize("written", ["shared", "static"])
@@ -202,7 +203,7 @@ def test_serial_c(tmp_path: Path, written: str, read: str) -> None:
     assert "rank 0 read" in run_case(tmp_path, case, "alone").out
 
 
-@pytest.mark.usual("shared-mpich", "static-openmpi")
+@pytest.mark.usual("static-openmpi")
 @FAMILIES
 @LINKED
 def test_a_rewritten_name(tmp_path: Path, mpi: str, static: bool) -> None:
@@ -216,6 +217,7 @@ def test_a_rewritten_name(tmp_path: Path, mpi: str, static: bool) -> None:
     assert f"read {STEPS} steps" in run_case(tmp_path, case, "alone").out
 
 
+@pytest.mark.usual("mpich")
 @FAMILIES
 def test_end_of_stream_on_all_ranks(tmp_path: Path, mpi: str) -> None:
     """Past the last step every rank's open fails, as for a missing file, and the run has succeeded."""
@@ -249,6 +251,7 @@ def test_mpi_io_as_on_disk(tmp_path: Path, mpi: str, ranks: int, seed: int, oper
     assert "the same" in done.out
 
 
+@pytest.mark.usual("mpich")
 @FAMILIES
 def test_mpi_io_calls(tmp_path: Path, mpi: str) -> None:
     """Error classes and handlers, hints, groups, views and sizes are those of a real file."""

@@ -125,13 +125,13 @@ def check_two_worlds(mpi: Mpi, program: Sequence[str | Path], cwd: Path, **varia
     assert (status, well(output)) == (0, everyone(2, 3)), output
 
 
-@pytest.mark.usual("mpich", "openmpi", "pypi-mpich-abi")
+@pytest.mark.usual("mpich", "openmpi")
 @mpis(MPICH, OPEN_MPI, PYPI_MPICH, PYPI_MPICH_ABI)
 def test_c_program(mpi: Mpi, tmp_path: Path) -> None:
     check_two_worlds(mpi, [build(mpi.cc, "world_uses.c", tmp_path)], tmp_path)
 
 
-@pytest.mark.usual("mpich", "openmpi")
+@pytest.mark.usual("mpich")
 @mpis(MPICH, OPEN_MPI, PYPI_MPICH)
 def test_shared_file_of_the_world(mpi: Mpi, tmp_path: Path) -> None:
     program = build(mpi.cc, "world_uses.c", tmp_path)
@@ -140,13 +140,14 @@ def test_shared_file_of_the_world(mpi: Mpi, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("gfortran")
-@pytest.mark.usual("mpich-world_mpi.f90", "openmpi-world_f08.f90")
+@pytest.mark.usual("openmpi-world_f08.f90")
 @pytest.mark.parametrize("source", ["world_mpi.f90", "world_f08.f90"])
 @mpis(MPICH, OPEN_MPI)
 def test_fortran_program(mpi: Mpi, source: str, tmp_path: Path) -> None:
     check_two_worlds(mpi, [build(mpi.fortran, source, tmp_path)], tmp_path)
 
 
+@pytest.mark.usual("mpich")
 @mpis(MPICH, PYPI_MPICH)
 def test_sessions(mpi: Mpi, tmp_path: Path) -> None:
     check_two_worlds(mpi, [build(mpi.cc, "world_sessions.c", tmp_path)], tmp_path)
@@ -178,6 +179,7 @@ def test_weak_references_see_what_the_mpi_has(mpi: Mpi, tmp_path: Path) -> None:
     assert status == 0, output
 
 
+@pytest.mark.usual("mpich", "openmpi")
 @mpis(MPICH, OPEN_MPI, PYPI_MPICH)
 def test_without_a_world_nothing_changes(mpi: Mpi, tmp_path: Path) -> None:
     task = Task(2, [build(mpi.cc, "world_uses.c", tmp_path), "2"])
@@ -186,9 +188,7 @@ def test_without_a_world_nothing_changes(mpi: Mpi, tmp_path: Path) -> None:
     assert sorted(bare[1].splitlines()) == sorted(preloaded[1].splitlines())
 
 
-@pytest.mark.usual(
-    "mpich-plain-0", "mpich-quick-0", "mpich-fails-5", "openmpi-late-0", "openmpi-abort-6", "pypi-mpich-fails-5"
-)
+@pytest.mark.usual("mpich-fails-5", "openmpi-abort-6", "pypi-mpich-fails-5")
 @pytest.mark.parametrize(
     ("how", "status"),
     [("plain", 0), ("late", 0), ("quick", 0), ("fails", 5), ("abort", 6)],
@@ -204,6 +204,7 @@ def test_ways_to_end(mpi: Mpi, how: str, status: int, tmp_path: Path) -> None:
     assert found == status, output
 
 
+@pytest.mark.usual("mpich")
 @mpis(MPICH, OPEN_MPI, PYPI_MPICH)
 def test_exit_without_finalize_ends_the_job(mpi: Mpi, tmp_path: Path) -> None:
     """As it does without us; whose status is reported is up to mpiexec."""

@@ -29,6 +29,7 @@ def seeds() -> list[Any]:
     return [0, 1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, CASES))]
 
 
+@pytest.mark.usual("0")
 @pytest.mark.needs("hooks")
 @pytest.mark.mpi
 @pytest.mark.parametrize("seed", seeds())

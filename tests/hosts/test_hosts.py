@@ -164,6 +164,7 @@ tasks:
     nothing_is_left(rig)
 
 
+@pytest.mark.usual("15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_all_hosts(rig: Rig, folder: Path, number: int) -> None:
     workflow(folder, SLOW)
@@ -175,6 +176,7 @@ def test_a_signal_ends_all_hosts(rig: Rig, folder: Path, number: int) -> None:
     nothing_is_left(rig)
 
 
+@pytest.mark.usual("node1")
 @pytest.mark.parametrize("host", ["node0", "node1"])
 def test_a_killed_keeper_ends_the_run(rig: Rig, folder: Path, host: str) -> None:
     """Killed together with the process that would clean up after it."""

@@ -89,7 +89,7 @@ def mixed(folder: Path, mode: str, family: str = "pypi") -> None:
     (folder / "workflow.yaml").write_text(MIXED.replace("MODE", mode))
 
 
-@pytest.mark.usual("pypi-apart", "openmpi-divided")
+@pytest.mark.usual("pypi-apart")
 @pytest.mark.parametrize(
     "hosts",
     ["node0:2,node1:2,node2:1", "node0:1,node1:3,node2:1", "node0:3,node1:2"],

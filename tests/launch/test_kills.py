@@ -50,6 +50,7 @@ def _child(case: Case, word: str) -> int:
     pytest.fail(f"no process runs {word}")
 
 
+@pytest.mark.usual("15-143", "2-130")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=lambda x: str(int(x))
 )
@@ -127,6 +128,7 @@ for step in range(100000):
 """
 
 
+@pytest.mark.usual("produce.py")
 @pytest.mark.parametrize("victim", ["produce.py", "read.py"])
 def test_a_killed_task_stops_the_run(case: Case, victim: str) -> None:
     case.workflow(ENDLESS)
@@ -202,6 +204,7 @@ sys.exit(int(sys.argv[1]))
 """
 
 
+@pytest.mark.usual("fails-alone", "succeeds-one job")
 @pytest.mark.parametrize("kind", ["alone", "one job"])
 @pytest.mark.parametrize(("how", "code"), [("7", 1), ("0", 0)], ids=["fails", "succeeds"])
 def test_a_killed_guard_does_not_change_how_the_run_ends(

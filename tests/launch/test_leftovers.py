@@ -53,6 +53,7 @@ def mapped(folder: Path) -> set[Path]:
     return found
 
 
+@pytest.mark.usual("launcher", "killed launcher")
 @pytest.mark.needs("python:mpi4py")
 @pytest.mark.parametrize("victim", ["rank", "launcher", "killed launcher"])
 def test_a_killed_job_leaves_no_segments(case: Case, victim: str) -> None:

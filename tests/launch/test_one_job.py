@@ -113,6 +113,7 @@ def test_plain_tasks(case: Case, job: Job) -> None:
     assert tasks["read"]["outcome"] == "ended at end of stream"
 
 
+@pytest.mark.usual("pypi-mpich")
 def test_a_wrong_number_of_ranks(case: Case, job: Job) -> None:
     case.workflow(PLAIN)
     finished = case.run(before=job.on(2))
@@ -120,6 +121,7 @@ def test_a_wrong_number_of_ranks(case: Case, job: Job) -> None:
     assert finished.err.count("-n 3 wilkins run workflow.yaml") == 1
 
 
+@pytest.mark.usual("pypi-mpich")
 def test_a_bad_file(case: Case, job: Job) -> None:
     case.workflow("tasks:\n  - {name: produce, func: ./produce.py, outprots: []}\n")
     finished = case.run(before=job.on(3))
@@ -127,7 +129,7 @@ def test_a_bad_file(case: Case, job: Job) -> None:
     assert finished.err.count("outprots") == 1
 
 
-@pytest.mark.usual("pypi-mpich", "debian-openmpi")
+@pytest.mark.usual("pypi-mpich")
 def test_mpi_tasks_and_a_plain_one(case: Case, job: Job) -> None:
     build(job, case.folder)
     case.workflow(MIXED.replace("MODE", "once"))
@@ -167,7 +169,7 @@ def test_tasks_that_make_windows_at_the_same_time(case: Case, mpiexec: str) -> N
             assert case.log(f"t{ranks}.{rank}") == f"world of {ranks}: rank {rank} is well\n"
 
 
-@pytest.mark.usual("debian-mpich-fail", "debian-openmpi-late")
+@pytest.mark.usual("debian-mpich-fail")
 @pytest.mark.parametrize("mode", ["fail", "late"])
 def test_a_rank_that_fails(case: Case, job: Job, mode: str) -> None:
     build(job, case.folder)
@@ -201,7 +203,7 @@ def test_a_signal_to_the_mpiexec(case: Case, job: Job, number: signal.Signals) -
         wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
 
 
-@pytest.mark.usual("program", "first launcher")
+@pytest.mark.usual("first launcher")
 @pytest.mark.parametrize("victim", ["program", "launcher", "first launcher"])
 def test_a_killed_process(case: Case, mpiexec: str, victim: str) -> None:
     job = Job("pypi", mpiexec)

@@ -125,6 +125,7 @@ def test_a_name_that_is_given_to_another_model(store: ModelStore) -> None:
     assert store.query(chain(5)) == [Found("a", 2, 5)]
 
 
+@pytest.mark.usual("cut", "missing")
 @pytest.mark.parametrize("broken", ["missing", "text", "cut", "of another format", "empty"])
 def test_the_index_is_made_anew(store: ModelStore, broken: str, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(30):

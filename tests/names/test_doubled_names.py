@@ -98,7 +98,7 @@ def both_of(finished: Finished, one: str, other: str) -> str:
     return named if named in finished.err else f"task '{other}' and task '{one}'"
 
 
-@pytest.mark.usual("memory-alone", "both-one job", "file-alone")
+@pytest.mark.usual("memory-alone")
 @JOBS
 @MODES
 def test_two_tasks_have_published_the_name(
@@ -113,7 +113,7 @@ def test_two_tasks_have_published_the_name(
     assert read(tmp_path) == [] or between_hosts  # what is published on one host is not yet there on another
 
 
-@pytest.mark.usual("memory", "file")
+@pytest.mark.usual("memory")
 @pytest.mark.parametrize(
     ("job", "mode"), [((), "memory"), ((MPIEXEC, "-n", "3"), "both"), ((), "file")], ids=["memory", "both", "file"]
 )
@@ -157,7 +157,7 @@ for name in ["s0.h5", "s1.h5"] if rank == "0" else ["s0.h5"]:
     assert f"{both} have both published" in finished.err
 
 
-@pytest.mark.usual("memory-alone", "file-one job")
+@pytest.mark.usual("memory-alone")
 @JOBS
 @MODES
 def test_a_reader_in_order_gets_both(tmp_path: Path, job: tuple[str, ...], mode: str) -> None:

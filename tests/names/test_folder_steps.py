@@ -230,6 +230,7 @@ for k in range(4):
     stays_clean(flow, ".tmp", "t0.d")
 
 
+@pytest.mark.usual("renamed")
 @pytest.mark.parametrize("way", ["closed", "renamed"])
 def test_a_file_says_that_the_folder_is_complete(flow: Workflow, way: str) -> None:
     """The reader's answer is needed before the next folder is begun; what was published stays as it was."""
@@ -428,6 +429,7 @@ def test_a_failing_program_publishes_no_folder_that_it_was_writing(flow: Workflo
     assert flow.published("writer") == 1
 
 
+@pytest.mark.usual("True")
 @pytest.mark.needs(MPIEXEC, "python:mpi4py")
 @pytest.mark.parametrize("barrier", [True, False])
 def test_ranks_write_one_folder(flow: Workflow, barrier: bool) -> None:
@@ -705,6 +707,7 @@ def test_hdf5_files_lie_in_folders(flow: Workflow) -> None:
     assert flow.published("writer") == 6
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", ["both", "file"])
 def test_folders_on_the_disk(flow: Workflow, mode: str) -> None:
     """They are what the program alone would have left, and what memory has let go of is read from there."""
@@ -739,6 +742,7 @@ def test_a_reader_in_another_folder_reads_the_disk(flow: Workflow) -> None:
     assert (flow.folder / "a" / "t8.d").is_dir()
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", ["memory", "both", "file"])
 def test_a_program_clears_away_what_an_earlier_run_has_left(flow: Workflow, mode: str) -> None:
     """And makes its folder anew, as Zarr and many scripts do."""

@@ -59,6 +59,7 @@ def port(filename: str, **keys: Any) -> list[dict[str, Any]]:
 MODES_USUAL = pytest.mark.usual("memory", "file")
 
 
+@pytest.mark.usual("memory")
 @MODES_USUAL
 @pytest.mark.parametrize("mode", MODES)
 def test_a_shell_task_copies_each_step_into_a_folder_of_its_own(tmp_path: Path, mode: str) -> None:
@@ -88,6 +89,7 @@ print("listed", sorted(os.listdir("processed")), sorted(glob.glob("processed/*.h
 """
 
 
+@pytest.mark.usual("memory")
 @MODES_USUAL
 @pytest.mark.parametrize("mode", MODES)
 def test_a_consumer_writes_files_of_the_same_names_into_another_folder_and_reads_them_again(
@@ -133,6 +135,7 @@ with h5py.File("made.h5", "w") as file:
 """
 
 
+@pytest.mark.usual("memory")
 @MODES_USUAL
 @pytest.mark.parametrize("mode", MODES)
 def test_a_file_that_a_task_has_made_itself_is_its_own(tmp_path: Path, mode: str) -> None:
@@ -166,9 +169,7 @@ SPELLED = {
 """In-port, the folder of its task, and the name that this opens; the producer writes ``plt0.h5`` in ``sim``."""
 
 
-@pytest.mark.usual(
-    "absolute pattern, relative name-memory", "absolute pattern of a symlinked folder-file", "folder above-memory"
-)
+@pytest.mark.usual("folder above-memory")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", SPELLED)
 def test_a_folder_is_the_same_however_it_is_called(tmp_path: Path, case: str, mode: str) -> None:
@@ -198,6 +199,7 @@ for folder in ("a", "b", "b/c"):
 """
 
 
+@pytest.mark.usual("memory")
 @MODES_USUAL
 @pytest.mark.parametrize("mode", MODES)
 def test_files_of_one_name_in_folders_below(tmp_path: Path, mode: str) -> None:
@@ -278,6 +280,7 @@ print(os.path.exists("old/plt0.h5"))
 """
 
 
+@pytest.mark.usual("memory")
 @pytest.mark.parametrize("mode", ["memory", "file"])
 def test_whose_a_name_is_waits_for_the_producers_first_file(tmp_path: Path, mode: str) -> None:
     """Both folders are there already: only the producer's first file tells where the steps are."""
@@ -319,6 +322,7 @@ def test_a_look_into_another_folder_ends_where_all_wait_for_it(tmp_path: Path) -
     assert log(tmp_path, "sim").splitlines() == ["False", "0", "10"]
 
 
+@pytest.mark.usual("memory")
 @MODES_USUAL
 @pytest.mark.parametrize("mode", MODES)
 def test_a_link_that_was_made_before_the_run(tmp_path: Path, mode: str) -> None:
@@ -377,9 +381,7 @@ for step in range(9):
 """
 
 
-@pytest.mark.usual(
-    "look-fixed-mkdir-file", "open-fixed-shell-memory", "open-numbered-beneath-memory", "open-fixed-there-memory"
-)
+@pytest.mark.usual("look-fixed-mkdir-file", "open-numbered-beneath-memory")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("made", ["mkdir", "shell", "beneath", "there"])
 @pytest.mark.parametrize("called", ["fixed", "numbered"])
@@ -437,6 +439,7 @@ for step in range(4):
 """
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", ["file", "both"])
 def test_a_file_that_is_on_the_disk_before_its_step_is_there_is_that_step(tmp_path: Path, mode: str) -> None:
     """What a reader opens in a folder of which only its producer knows yet counts as read, on whatever host."""
@@ -473,6 +476,7 @@ def test_a_folder_that_is_made_anew_while_a_reader_waits_for_a_file_in_it(tmp_pa
     assert log(tmp_path, "read").splitlines() == ["read 0", "read 1", "read 2"]
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", MODES)
 def test_files_that_lie_where_a_producer_has_put_none_are_the_disks(flow: Workflow, mode: str) -> None:
     """What it starts from, and modules of Python, though the out-port's pattern matches them."""

@@ -97,7 +97,7 @@ def alone(folder: Path, text: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.usual("rewritten-memory", "numbered-memory", "rewritten-file")
+@pytest.mark.usual("numbered-memory", "rewritten-file")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("names", ["rewritten", "numbered"])
 def test_virtual_datasets_and_links_lead_to_the_steps_of_their_own_step(tmp_path: Path, names: str, mode: str) -> None:
@@ -159,6 +159,7 @@ for step in range({STEPS}):
 """
 
 
+@pytest.mark.usual("a mesh after each state")
 @pytest.mark.parametrize("case", MESHES)
 def test_a_file_that_is_linked_to_before_it_is_written(tmp_path: Path, case: str) -> None:
     run(
@@ -222,7 +223,7 @@ for step in range(4):
 
 
 @pytest.mark.needs("python:tables", "python:netCDF4")
-@pytest.mark.usual("state.h5-memory", "state{}.h5-memory")
+@pytest.mark.usual("state.h5-memory")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["state.h5", "state{}.h5"])
 def test_each_library_of_a_program_reads_the_same_step(tmp_path: Path, name: str, mode: str) -> None:
@@ -335,6 +336,7 @@ def test_parts_that_lie_beside_the_ports_are_read_from_the_disk(tmp_path: Path) 
     assert log(tmp_path, "read") == alone(tmp_path / "alone", WRITE_ONE_OF_PARTS + READ_ONE_OF_PARTS)
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", ["both", "file"])
 def test_parts_that_were_let_go_are_read_from_the_disk_and_count(tmp_path: Path, mode: str) -> None:
     """There are more of them than may wait for the file that shows them."""

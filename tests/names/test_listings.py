@@ -536,6 +536,7 @@ class TestAtOnce:
         )
         assert streams.got("peek") == ["0"]
 
+    @pytest.mark.usual("16-1")
     @pytest.mark.one_host("two queues and a relay hold steps for which one host has no room", "2-0")
     @pytest.mark.parametrize(("reorder", "shown"), [(16, "1"), (2, "0")])
     def test_another_in_port_is_full(self, tmp_path: Path, reorder: int, shown: str) -> None:

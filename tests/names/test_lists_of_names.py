@@ -43,6 +43,7 @@ def pairs(numbers: Iterable[int]) -> list[object]:
     return [[k, [k, 2 * k]] for k in numbers]
 
 
+@pytest.mark.usual("h5-memory", "xdmf-both")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("first", ["h5", "xdmf"])
 def test_files_of_one_number_are_one_step(flow: Workflow, mode: str, first: str) -> None:
@@ -102,6 +103,7 @@ for k in range(4):
     flow.run()
 
 
+@pytest.mark.usual("memory")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_listing_shows_all_files_of_a_step(flow: Workflow, mode: str) -> None:
     (flow.folder / "x77.h5").write_text("old")
@@ -176,6 +178,7 @@ for k in range(6):
     assert flow.got() == pairs(range(6))
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_failing_program_publishes_no_half_step(flow: Workflow, mode: str) -> None:
     flow.task(
@@ -215,6 +218,7 @@ def test_to_change_a_step_of_files_ends_the_run(flow: Workflow) -> None:
     flow.run()
 
 
+@pytest.mark.usual("next")
 @pytest.mark.parametrize("publish", [{"file": "*.xdmf"}, "end", "next"])
 def test_other_moments_of_a_step_of_files(flow: Workflow, publish: object) -> None:
     flow.task("writer", PAIR + "for k in range(3): save(k)", outports=[{"filename": NAMES, "publish": publish}])
@@ -223,6 +227,7 @@ def test_other_moments_of_a_step_of_files(flow: Workflow, publish: object) -> No
     assert flow.got() == pairs(range(3))
 
 
+@pytest.mark.usual("memory")
 @pytest.mark.parametrize("mode", MODES)
 def test_fixed_names_are_one_step_at_the_end(flow: Workflow, mode: str) -> None:
     """The file beside is written anew with each time, as dolfinx does."""
@@ -252,6 +257,7 @@ def test_fixed_names_are_one_step_at_the_end(flow: Workflow, mode: str) -> None:
     assert flow.got() == [[0, 1, 2, 3]]
 
 
+@pytest.mark.usual("memory-rename", "both-link")
 @pytest.mark.parametrize("way", ["rename", "link"])
 @pytest.mark.parametrize("mode", MODES)
 def test_files_that_take_their_names_when_they_are_whole(flow: Workflow, way: str, mode: str) -> None:
@@ -303,6 +309,7 @@ def test_threads_write_the_files_of_a_step(flow: Workflow) -> None:
     assert flow.published("writer") == 30
 
 
+@pytest.mark.usual("memory")
 @pytest.mark.needs(MPIEXEC, "python:mpi4py")
 @pytest.mark.parametrize("mode", MODES)
 def test_ranks_write_pieces_of_a_step(flow: Workflow, mode: str) -> None:

@@ -105,9 +105,7 @@ def copies(flow: Workflow) -> list[list[int]]:
 ALL = [[i] * 1000 for i in range(STEPS)]
 
 
-@pytest.mark.usual(
-    "test -f-memory", "while [ ! -e ]-both", "cp-file", "os.path.exists-memory", "h5py.is_hdf5-memory", "netCDF4-both"
-)
+@pytest.mark.usual("cp-file", "os.path.exists-memory", "netCDF4-both")
 @pytest.mark.needs("python:netCDF4")
 @pytest.mark.parametrize("mode", ["memory", "both", "file"])
 @pytest.mark.parametrize("way", WAYS)
@@ -212,6 +210,7 @@ read("s0.h5")
     assert flow.got() == [0]
 
 
+@pytest.mark.usual("latest")
 @pytest.mark.parametrize("policy", ["latest", {"every": 1, "queue": 1, "when_full": "drop-newest"}])
 def test_looks_where_steps_are_dropped_wait_for_the_first_alone(flow: Workflow, policy: object) -> None:
     """A reader that may leave out steps goes at its own pace."""
@@ -518,6 +517,7 @@ def test_a_program_that_lists_for_more_than_a_queue_may_hold_is_told_of(flow: Wo
     assert "; if it wants more than the 2 files that are there, give it `reorder:` with as many, or, if all, " in told
 
 
+@pytest.mark.usual("strict1")
 @pytest.mark.parametrize("strict", [[], ["--strict"]])
 def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow, strict: list[str]) -> None:
     """A name that is written differently: the queue grows, the writer ends, and so does who asks for nothing else."""

@@ -241,6 +241,7 @@ def test_a_polling_python_consumer(pairs: Pairs) -> None:
     assert pair.files() == []
 
 
+@pytest.mark.usual("memory-static-static-s.h5", "memory-shared-static-s%d.h5", "file-static-shared-s%d.h5")
 @pytest.mark.needs("h5cc")
 @pytest.mark.parametrize("name", ["s%d.h5", "s.h5"])
 @pytest.mark.parametrize(("writer", "reader"), [("static", "static"), ("static", "shared"), ("shared", "static")])
@@ -291,7 +292,7 @@ tables.open_file = open_file
 """
 
 
-@pytest.mark.usual("memory-netcdf-s%d.h5", "memory-pytables-s.h5", "memory-pytables polling-s%d.h5", "file-netcdf-s.h5")
+@pytest.mark.usual("memory-netcdf-s%d.h5", "memory-pytables-s.h5")
 @pytest.mark.needs("h5cc", "python:netCDF4", "python:tables")
 @pytest.mark.parametrize("name", ["s%d.h5", "s.h5"])
 @pytest.mark.parametrize("reader", [NETCDF, TABLES, POLLED + TABLES], ids=["netcdf", "pytables", "pytables polling"])

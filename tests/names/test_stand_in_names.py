@@ -51,7 +51,7 @@ def con(args: str = "outfile.h5", port: str = ", as: outfile.h5", more: str = ""
 class TestGivenInTheFile:
     """`as: outfile.h5` on an in-port."""
 
-    @pytest.mark.usual("memory", "file")
+    @pytest.mark.usual("memory")
     @MODES
     def test_each_open_is_the_next_step(self, streams: Streams, mode: str) -> None:
         streams.run(sim(port=f", mode: {mode}") + con())
@@ -186,7 +186,7 @@ for name in steps.names("*.h5"):
         streams.run(sim() + con("", func="channel.py"))
         assert streams.got("con") == steps("outfile.h5", STEPS)
 
-    @pytest.mark.usual("mpich-shared", "openmpi-static")
+    @pytest.mark.usual("mpich-shared")
     @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
     @pytest.mark.parametrize(
         ("mpi", "launcher"),

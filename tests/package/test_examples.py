@@ -230,6 +230,9 @@ def test_transfer_saves_samples_and_bytes(example: Example) -> None:
     assert "at most half the samples, and a third of the bytes: yes" in printed
 
 
+@pytest.mark.usual(
+    "without-quickstart/plot.py-there is no cuts.csv here", "with-ptychography/compare.py-there is no object-0000.h5"
+)
 @pytest.mark.parametrize(
     ("script", "words"),
     [

@@ -87,6 +87,7 @@ def test_patterns_hold_the_light_and_its_noise_is_poissons(example: Any) -> None
     assert ratio.mean() == pytest.approx(1, abs=0.03)
 
 
+@pytest.mark.usual("grains-0.16")
 @pytest.mark.parametrize(("family", "bound"), [("smooth", 0.08), ("cells", 0.05), ("fibres", 0.08), ("grains", 0.16)])
 def test_a_known_object_is_found(example: Any, family: str, bound: float) -> None:
     """Without noise, ePIE goes on towards the object: iterations explain the patterns ever better."""

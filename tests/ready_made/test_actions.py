@@ -79,6 +79,7 @@ def test_every_second_close_is_served(flow: Workflow) -> None:
     assert flow.got() == [[step, step] for step in range(3)]
 
 
+@pytest.mark.usual("out.h5")
 @pytest.mark.parametrize("name", ["out.h5", "out-{step}.h5"])
 def test_what_is_kept_back_is_not_published_at_the_next_name(flow: Workflow, name: str) -> None:
     """The actions say when, also where the port says `publish: next`."""
@@ -271,6 +272,7 @@ def test_actions_of_another_program_name_publish(flow: Workflow) -> None:
     assert "publish" in ran.out + ran.err and "workflow.yaml:" in ran.out + ran.err
 
 
+@pytest.mark.usual("beside the file")
 @pytest.mark.parametrize("place", [".", "copied", None], ids=["beside the file", "on PYTHONPATH", "not copied"])
 def test_the_originals_passthru_actions_run_unchanged(
     flow: Workflow, monkeypatch: pytest.MonkeyPatch, place: str | None

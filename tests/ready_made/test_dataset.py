@@ -164,6 +164,7 @@ def test_what_a_sample_is() -> None:
     assert list(own) == [2 * one + 1.0 for one in range(TOTAL)]
 
 
+@pytest.mark.usual("15", "1000")
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("shuffle", [0, 2, 15, 1000])
 def test_batches_are_those_of_a_data_loader(shuffle: int) -> None:
@@ -213,6 +214,7 @@ def test_what_a_batch_is() -> None:
     assert sum(sums) == TOTAL * (TOTAL - 1) // 2
 
 
+@pytest.mark.usual("0-0", "3-15")
 @pytest.mark.parametrize("shuffle", [0, 15])
 @pytest.mark.parametrize("stop", [0, 1, 3, 10])
 def test_a_state_between_batches_gives_exactly_the_rest(files: Path, shuffle: int, stop: int) -> None:
@@ -233,6 +235,7 @@ def test_a_state_between_batches_gives_exactly_the_rest(files: Path, shuffle: in
     assert before + [batch.tolist() for batch in other] == whole
 
 
+@pytest.mark.usual("0-0", "7-15", "50-0", "102-15")
 @pytest.mark.parametrize("shuffle", [0, 15])
 @pytest.mark.parametrize("stop", [0, 1, 6, 7, 50, TOTAL - 1])
 def test_a_state_gives_exactly_the_rest(files: Path, shuffle: int, stop: int) -> None:

@@ -272,6 +272,10 @@ def test_what_is_wrong() -> None:
         StepDataset("plt*.h5", "y", epochs=2).load_state_dict(once.state_dict())
 
 
+@pytest.mark.usual(
+    "saved0-given0-one of shuffle=9, and the dataset has shuffle=0-5",
+    "saved2-given2-one of world_size=2, and the dataset has world_size=1-80",
+)
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("taken", [5, TOTAL + 5])
 @pytest.mark.parametrize(

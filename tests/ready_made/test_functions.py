@@ -55,6 +55,7 @@ def _run(folder: Path, workflow: str) -> Finished:
     return run_tree([*WILKINS, "run"], 120, folder)
 
 
+@pytest.mark.usual("2")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_functions_exchange_steps(tmp_path: Path, ranks: int) -> None:

@@ -66,6 +66,7 @@ def test_the_list_says_what_each_needs() -> None:
     assert needing == pages != set()
 
 
+@pytest.mark.usual("one job")
 @ONE_JOB
 def test_pipeline(tmp_path: Path, job: bool) -> None:
     """Heat is conserved, and its mean square distance from the middle grows by 4 D t, in two dimensions."""
@@ -139,6 +140,7 @@ def test_fanout(tmp_path: Path, job: bool) -> None:
     assert read_png((memory / "pictures" / "gs-0013.png").read_bytes()).shape == (48, 48, 3)
 
 
+@pytest.mark.usual("one job")
 @ONE_JOB
 def test_ensemble(tmp_path: Path, job: bool) -> None:
     """Each member diffuses as the length of its step says: D = length² / 2."""

@@ -636,6 +636,7 @@ def test_a_file_that_is_written_once_and_opened_with_each_step(tmp_path: Path, p
     assert ("hint: task 'reader'" in ran.err) == ("'opens_per_step:'" in flow.log()) == (not port)
 
 
+@pytest.mark.usual("stop")
 @pytest.mark.parametrize("on_failure", ["stop", "continue"])
 def test_a_program_that_fails_over_a_step_that_was_let_go(workflow: Workflow, on_failure: str) -> None:
     """Its own error says only that the file is missing."""
@@ -648,6 +649,7 @@ def test_a_program_that_fails_over_a_step_that_was_let_go(workflow: Workflow, on
     assert "more about this: `wilkins help looking-at-files`" in told
 
 
+@pytest.mark.usual("latest-dropped")
 @pytest.mark.one_host("steps that were left out do not cross, and the reader's host knows nothing of them")
 @pytest.mark.parametrize(("policy", "fate"), [("latest", "dropped"), (2, "skipped")])
 def test_a_program_that_fails_over_a_step_that_its_port_did_not_keep(

@@ -65,6 +65,7 @@ def _check(folder: Path, more: str = "", ranks: int = 1) -> None:
     assert [log.count(words) for words in ("first line", "and no end of this", "\n")] == [ranks, ranks, 2 * ranks]
 
 
+@pytest.mark.usual("shared")
 @pytest.mark.needs("h5cc")
 @pytest.mark.parametrize("library", ["-shlib", "-noshlib"], ids=["shared", "inside"])
 def test_lines_of_c(tmp_path: Path, library: str) -> None:

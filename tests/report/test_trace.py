@@ -92,6 +92,7 @@ def test_waits_begin_and_end(tmp_path: Path) -> None:
     assert any(end.time_ns - begin.time_ns > 200_000_000 for begin, end in itertools.pairwise(waits))
 
 
+@pytest.mark.usual("latest-lost0")
 @pytest.mark.parametrize(
     ("flow", "lost"),
     [

@@ -37,6 +37,7 @@ from wilkins.launch.watch.decide import delay
 # Producers.
 
 
+@pytest.mark.usual("anew-before", "checkpoint-simulate")
 @pytest.mark.parametrize("where", ["simulate", "before"])
 @pytest.mark.parametrize(("more", "begins"), [("", [0, 0]), (CHECKPOINTS, [0, 8])], ids=["anew", "checkpoint"])
 def test_a_producer_goes_on_and_no_step_comes_twice(tmp_path: Path, where: str, more: str, begins: list[int]) -> None:
@@ -137,7 +138,7 @@ def test_a_program_that_makes_other_steps_is_told(tmp_path: Path) -> None:
 # Consumers.
 
 
-@pytest.mark.usual("closed", "writing")
+@pytest.mark.usual("writing")
 @pytest.mark.parametrize("where", ["open", "closed", "writing", "written"])
 def test_a_filter_handles_a_step_again_and_its_own_comes_once(tmp_path: Path, where: str) -> None:
     workflow = SIMULATION + FILTERED + "    restart: each-step\n" + RESTART + LAST

@@ -94,6 +94,7 @@ def test_another_reader_gets_what_the_producer_wrote(tmp_path: Path) -> None:
     assert keys(tmp_path / "plt2.h5") == ["mean", "x"]
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", ["both", "file"])
 def test_a_producer_on_disk_leaves_what_its_readers_have_added(tmp_path: Path, mode: str) -> None:
     ran = run(tmp_path, ADD, LOOK, out=f", mode: {mode}")
@@ -140,6 +141,7 @@ def test_who_opens_a_name_to_change_it_and_does_not_loses_nothing(tmp_path: Path
     assert "nobody" not in ran.err
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", ["both", "file"])
 def test_the_last_step_of_one_name_is_changed_on_disk(tmp_path: Path, mode: str) -> None:
     writes = REWRITE.replace("range(3)", "range(1)")
@@ -257,6 +259,7 @@ for k in range(3):
     assert sorted(path.name for path in tmp_path.glob("*.h5")) == ["plt1.h5", "plt2.h5"]
 
 
+@pytest.mark.usual("own.named")
 @pytest.mark.parametrize("point", ["own.noted", "own.filled", "own.named"])
 def test_who_dies_as_it_changes_a_step_leaves_a_whole_file_or_none(tmp_path: Path, point: str) -> None:
     ran = run(tmp_path, ADD, what=f"task=one,kill={point}:2")

@@ -34,6 +34,7 @@ def ends(flow: Workflow, end: str, publish: object = "close", **keys: object) ->
     )
 
 
+@pytest.mark.usual("os._exit(3)-True", "os.kill(os.getpid(), signal.SIGKILL)-True")
 @pytest.mark.parametrize(
     ("end", "fails"),
     [
@@ -60,6 +61,7 @@ def test_a_snapshot_that_is_the_last_flush_comes_once(flow: Workflow) -> None:
     assert flow.published("writer") == 2
 
 
+@pytest.mark.usual("kill")
 @pytest.mark.needs("h5cc")
 @pytest.mark.parametrize("end", ["exit", "_exit", "kill"])
 def test_children_of_a_program_in_c_leave_files_open(flow: Workflow, end: str) -> None:

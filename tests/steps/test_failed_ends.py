@@ -42,6 +42,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.usual("copies", "python")
 @pytest.mark.parametrize("lines", LOOPS.values(), ids=LOOPS)
 def test_a_loop_over_numbered_names_ends_with_its_stream(flow: Workflow, lines: str) -> None:
     writes(flow, "plt0.dat", "plt1.dat", "plt2.dat", port="plt*.dat")
@@ -104,6 +105,7 @@ AFTERWARDS = {
 CAUGHT = PRELUDE + "try:\n    for k in range(9):\n        get(f'plt{k}.dat')\nexcept OSError:\n    pass\n"
 
 
+@pytest.mark.usual("appends", "has a child write")
 @pytest.mark.parametrize("lines", AFTERWARDS.values(), ids=AFTERWARDS)
 def test_a_program_that_goes_on_to_write_and_fails_has_failed(flow: Workflow, lines: str) -> None:
     writes(flow, "plt0.dat", "plt1.dat", "plt2.dat", port="plt*.dat")

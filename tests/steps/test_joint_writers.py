@@ -272,6 +272,7 @@ def test_workers_of_a_pool_write_one_file(tmp_path: Path, kind: str, way: str, m
     check(tmp_path, POOL.replace("KIND", kind).replace("WAY", repr(way)), mode)
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_process_maps_a_file_that_it_writes(tmp_path: Path, mode: str) -> None:
     check(tmp_path, ONE_PROCESS, mode)
@@ -323,6 +324,7 @@ def test_ranks_that_are_late_change_a_file(tmp_path: Path, seed: int, mode: str)
     check(tmp_path, script, mode, 2, "next", 6, f"seed={seed},delay=3ms,chance=0.3,task=makes")
 
 
+@pytest.mark.usual("memory")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_handle_that_writes_nothing_is_closed_last(tmp_path: Path, mode: str) -> None:
     check(tmp_path, HELD, mode, publish="next")

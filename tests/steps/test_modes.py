@@ -137,7 +137,7 @@ def same_files(one: Path, other: Path, names: list[str], *, bytes_too: bool) -> 
         assert not bytes_too or (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
-@pytest.mark.usual("h5py-both", "netCDF4-file")
+@pytest.mark.usual("h5py-both")
 @MODES
 @pytest.mark.parametrize("kind", list(PROGRAMS))
 @pytest.mark.needs("python:h5py", "python:netCDF4", "python:tables", "h5diff")
@@ -203,6 +203,7 @@ def test_parallel_files(tmp_path: Path, mode: str, mpi: str, launch: str, static
     assert not hidden_in(tmp_path)
 
 
+@pytest.mark.usual("both")
 @pytest.mark.one_host("steps with relative names cannot cross once their producer has turned to another folder")
 @MODES
 @pytest.mark.needs("python:h5py")
@@ -229,6 +230,7 @@ def test_a_programs_handling_of_its_files(tmp_path: Path, mode: str) -> None:
             assert path.read_bytes() == (coupled / path.relative_to(alone)).read_bytes(), path.name
 
 
+@pytest.mark.usual("both")
 @pytest.mark.parametrize("mode", ["memory", "both", "file"])
 @pytest.mark.needs("python:h5py")
 def test_rewritten_name(tmp_path: Path, mode: str) -> None:
@@ -241,7 +243,7 @@ def test_rewritten_name(tmp_path: Path, mode: str) -> None:
     assert not hidden_in(tmp_path)
 
 
-@pytest.mark.usual("latest-both", "3-file")
+@pytest.mark.usual("latest-both")
 @MODES
 @pytest.mark.parametrize("policy", ["latest", "3"])
 @pytest.mark.needs("python:h5py")
@@ -270,6 +272,7 @@ while last not in seen and time.monotonic() < until:
     assert not hidden_in(tmp_path)
 
 
+@pytest.mark.usual("both")
 @MODES
 @pytest.mark.needs("python:h5py")
 def test_a_producer_killed_while_it_writes(tmp_path: Path, mode: str) -> None:
@@ -337,6 +340,7 @@ def test_a_full_disk(small_disk: Path, mode: str) -> None:
     assert not hidden_in(small_disk)
 
 
+@pytest.mark.usual("both")
 @pytest.mark.needs("root", "mount")
 @MODES
 @pytest.mark.needs("python:h5py")
@@ -350,6 +354,7 @@ def test_a_folder_one_may_not_write_to(small_disk: Path, mode: str) -> None:
     assert "errno = 30" in done.out, "Read-only file system"
 
 
+@pytest.mark.usual("both-left1", "memory-left0")
 @pytest.mark.parametrize(("mode", "left"), [("memory", []), ("both", ["out.h5"]), ("file", [])])
 @pytest.mark.needs("python:h5py")
 def test_a_consumer_that_removes_what_it_has_read(tmp_path: Path, mode: str, left: list[str]) -> None:
@@ -465,7 +470,7 @@ print("read back")
 """
 
 
-@pytest.mark.usual("alone-both", "one job-file")
+@pytest.mark.usual("alone-both")
 @MODES
 @pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "3")], ids=["alone", "one job"])
 @pytest.mark.needs("python:h5py", "python:mpi4py", MPIEXEC)

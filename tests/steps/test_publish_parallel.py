@@ -17,7 +17,7 @@ MPIS = pytest.mark.parametrize(
 PARALLEL = {"nyx": 2, "token": 4, "flush": "flush", "write": {"write": 1, "dset": "/x"}}
 
 
-@pytest.mark.usual("mpich-static-flush", "openmpi-shared-write")
+@pytest.mark.usual("mpich-static-flush")
 @pytest.mark.parametrize("way", PARALLEL)
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @MPIS

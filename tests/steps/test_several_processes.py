@@ -120,6 +120,7 @@ tasks:
     return "".join(f"{line.split('|', 1)[1].strip()}\n" for line in ran.out.splitlines() if line.startswith("reads"))
 
 
+@pytest.mark.usual("memory")
 @pytest.mark.parametrize("mode", MODES)
 def test_one_process_alone_makes_a_file_that_must_not_be_there(tmp_path: Path, mode: str) -> None:
     assert run(tmp_path, MADE_BY_ONE, PARTS, mode).splitlines() == [f"{k} 5000 x" for k in range(6)]
@@ -129,7 +130,7 @@ def test_processes_close_a_file_that_they_write_together_in_any_order(tmp_path: 
     assert run(tmp_path, CLOSED_IN_ANY_ORDER, PARTS, "memory").splitlines() == [f"{k} 20000 0123" for k in range(6)]
 
 
-@pytest.mark.usual("memory-few bytes", "memory-many bytes", "both-many bytes")
+@pytest.mark.usual("memory-many bytes")
 @pytest.mark.parametrize("size", [500, 5000], ids=["few bytes", "many bytes"])
 @pytest.mark.parametrize("mode", MODES)
 def test_processes_that_open_one_file_at_once_write_it_together(tmp_path: Path, mode: str, size: int) -> None:
@@ -138,6 +139,7 @@ def test_processes_that_open_one_file_at_once_write_it_together(tmp_path: Path, 
     assert told.splitlines() == [f"{k} {4 * size} 0123" for k in range(20)]
 
 
+@pytest.mark.usual("memory")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_file_is_removed_while_it_is_written(tmp_path: Path, mode: str) -> None:
     assert run(tmp_path, REMOVED, PARTS, mode).splitlines() == [f"{k} 5000 {k}" for k in range(6)]

@@ -64,7 +64,7 @@ def test_swmr_is_refused_with_its_reason_once_and_no_other_advice(flow: Workflow
     assert "did not do with" not in said and "at every flush, without any" not in said
 
 
-@pytest.mark.usual("/x-1-frames0", "x-2-frames1", "None-1-frames0")
+@pytest.mark.usual("x-2-frames1")
 @pytest.mark.parametrize(("count", "frames"), [(1, FRAMES), (2, [FRAMES[1], FRAMES[3], FRAMES[4]])])
 @pytest.mark.parametrize("dset", ["/x", "x", None])
 def test_a_trajectory_is_published_after_writes(flow: Workflow, count: int, frames: object, dset: str | None) -> None:

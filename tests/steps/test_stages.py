@@ -220,13 +220,13 @@ def compare(tmp_path: Path, *texts: str) -> None:
     assert not list(memory.glob("s*.h5")), "a file of the disk"
 
 
-@pytest.mark.usual("it adds a dataset", "by a pool")
+@pytest.mark.usual("it adds a dataset")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_reader_gets_what_a_stage_has_made_of_it(way: str, tmp_path: Path) -> None:
     compare(tmp_path, MAKE, WAYS[way], USE)
 
 
-@pytest.mark.usual("it writes into them", "it maps them", "it appends")
+@pytest.mark.usual("it maps them")
 @pytest.mark.parametrize("way", BYTES)
 def test_files_that_are_not_hdf5_are_passed_on(way: str, tmp_path: Path) -> None:
     compare(tmp_path, MAKE_BYTES, BYTES[way], USE_BYTES)
@@ -266,6 +266,7 @@ if k == 2: sys.exit(3)
     assert said(tmp_path, "c").count("\n") == 2, ran.err
 
 
+@pytest.mark.usual("stage.passing")
 @pytest.mark.parametrize("point", ["stage.copied", "stage.passing", "closed.counted", "create.mapped"])
 def test_a_stage_that_is_killed_has_passed_on_whole_files_only(point: str, tmp_path: Path) -> None:
     names = programs(tmp_path, MAKE, WAYS["it adds an attribute"], USE)
@@ -600,6 +601,7 @@ END
 """
 
 
+@pytest.mark.usual("os._exit(0)")
 @pytest.mark.mpi
 @pytest.mark.parametrize("end", ["", "os._exit(0)", "raise SystemExit(0)"])
 def test_what_a_rank_had_last_is_passed_on_when_it_ends(end: str, tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
+@pytest.mark.usual("flux", "slurm")
 @pytest.mark.parametrize("scheduler", COMMANDS)
 def test_a_workflow_is_run_by_a_job(site: Site, scheduler: str) -> None:
     site.has(scheduler)
@@ -103,6 +104,7 @@ def test_a_workflow_is_run_by_a_job(site: Site, scheduler: str) -> None:
     assert not any(site.home.iterdir())
 
 
+@pytest.mark.usual("slurm")
 @pytest.mark.parametrize("scheduler", COMMANDS)
 def test_the_exit_code_of_the_run_is_that_of_the_script(site: Site, scheduler: str) -> None:
     site.has(scheduler)

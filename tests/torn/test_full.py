@@ -77,6 +77,7 @@ def test_shared_memory_is_full(tmp_path: Path, kind: str) -> None:
     assert (tmp_path / "left").read_text() == ""
 
 
+@pytest.mark.usual("h5py-both")
 @pytest.mark.parametrize("mode", ["memory", "both"])
 @pytest.mark.parametrize("kind", ["h5py", STATIC] if FULL else ["h5py"])
 def test_files_may_be_no_longer(tmp_path: Path, kind: str, mode: str) -> None:
