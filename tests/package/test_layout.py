@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import graphlib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,10 @@ def imported_by(name: str, path: Path, modules: Iterable[str]) -> dict[str, int]
     return found
 
 
-IMPORTS = {name: imported_by(name, path, MODULES) for name, path in MODULES.items()}
+@cache
+def imports() -> dict[str, dict[str, int]]:
+    """What each module imports. Every process of pytest imports this file, and one needs the answer."""
+    return {name: imported_by(name, path, MODULES) for name, path in MODULES.items()}
 
 
 def room_of(module: str) -> str:
@@ -201,7 +205,7 @@ def picture() -> str:
 def test_rooms_import_from_rooms_below() -> None:
     wrong = [
         f"{MODULES[name]}:{line} imports {other}, so {room_of(name)!r} would use {room_of(other)!r}"
-        for name, others in IMPORTS.items()
+        for name, others in imports().items()
         for other, line in others.items()
         if room_of(other) not in (room_of(name), *ROOMS[room_of(name)].split())
     ]
@@ -213,7 +217,7 @@ def test_rooms_import_from_rooms_below() -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_table_of_rooms_is_an_order_and_says_no_more_than_there_is(room: str) -> None:
     inside = [name for name in MODULES if room_of(name) == room]
-    used = {room_of(other) for name in inside for other in IMPORTS[name]} - {room}
+    used = {room_of(other) for name in inside for other in imports()[name]} - {room}
     before = list(ROOMS)[: list(ROOMS).index(room)]
     assert inside, f"there is no {room!r}: remove its line of ROOMS"
     says = f"{room!r} imports from {sorted(used)}: ROOMS has to say so, in a line below those of all of these"
@@ -221,7 +225,7 @@ def test_the_table_of_rooms_is_an_order_and_says_no_more_than_there_is(room: str
 
 
 def test_modules_are_in_no_ring() -> None:
-    graphlib.TopologicalSorter(IMPORTS).prepare()
+    graphlib.TopologicalSorter(imports()).prepare()
 
 
 def test_a_ring_and_an_import_upwards_are_found(tmp_path: Path) -> None:
@@ -231,7 +235,7 @@ def test_a_ring_and_an_import_upwards_are_found(tmp_path: Path) -> None:
     assert found == {"wilkins.plan.planner": 2, "wilkins.schema.reading": 3}
     assert room_of("wilkins.plan.planner") not in ROOMS[room_of("wilkins.schema.kinds")].split()
     with pytest.raises(graphlib.CycleError):
-        graphlib.TopologicalSorter(IMPORTS | {"wilkins.errors": {"wilkins.schema.positions": 1}}).prepare()
+        graphlib.TopologicalSorter(imports() | {"wilkins.errors": {"wilkins.schema.positions": 1}}).prepare()
 
 
 def test_the_picture_of_the_rooms_is_that_of_the_table() -> None:
