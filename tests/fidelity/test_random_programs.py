@@ -25,7 +25,7 @@ from hypothesis.strategies import SearchStrategy
 FAMILIES = {"serial": serial_batch, "ranks": ranks_batch}
 ROUND = {"serial": 6, "ranks": 10}
 """Batches of a round of all tests: 2,000 programs, 800 of them of several ranks. `make test` has one of each,"""
-SHORTER = 4
+SHORTER = 8
 """... of so many times fewer programs."""
 SHARE = {"serial": 0.75, "ranks": 0.25}
 """... and their part of fresh ones."""

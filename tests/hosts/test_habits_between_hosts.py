@@ -18,9 +18,7 @@ HERE = Path(__file__).with_name("here")
 SOME = (
     "folder-subfolder-chdir",
     "look-exists-h5",
-    "order-each-by-its-name",
     "order-two-ports-one-after-the-other",
-    "poll-marker-after-all-with-room",
 )
 ALLOWS_MORE = {"poll-marker-after-all"}
 """Stuck as on one host, but three steps later: a relay holds some."""

@@ -32,7 +32,7 @@ def habits(examples: int) -> settings:
     return settings(max_examples=examples, database=None, suppress_health_check=list(HealthCheck))
 
 
-@habits(150)
+@habits(60)
 @given(scenarios())
 def test_a_few_habits(scenario: Scenario) -> None:
     Run(scenario).run()
