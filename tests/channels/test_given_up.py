@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from channels.programs import WRITE, Tasks
 
 
@@ -115,6 +116,7 @@ def test_arrays_of_too_many_steps_of_one_name(tasks: Tasks) -> None:
     assert tasks.said("read") == ["27"]
 
 
+@pytest.mark.nightly
 def test_arrays_of_too_many_published_steps(tasks: Tasks) -> None:
     """Their memory could not be used again; a program that keeps them is told before it would wait for ever."""
     tasks.write(

@@ -171,6 +171,7 @@ def test_values_never_change_under_an_array(tasks: Tasks, seed: int) -> None:
     assert all_of_them == "80" and 0 < int(newest) <= 80
 
 
+@pytest.mark.nightly
 def test_values_never_change_where_memory_is_short(tasks: Tasks) -> None:
     """Arenas give their memory back as soon as they can."""
     assert stress(tasks, {}, ", memory: 12MiB")[0] == "80"

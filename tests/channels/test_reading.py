@@ -178,6 +178,7 @@ def test_a_look_at_the_first_bytes(tasks: Tasks, block: int) -> None:
     assert tasks.said("read") == list("012345")
 
 
+@pytest.mark.usual("sys")
 @pytest.mark.parametrize("library", ["sys", "h5py"])
 def test_the_first_line_of_a_rewritten_text(tasks: Tasks, library: str) -> None:
     """A part of what is not HDF5 is a read, too, if it is more than a signature."""

@@ -96,7 +96,6 @@ def seed() -> int:
     return int(os.environ.get("WILKINS_FUZZ_SEED", random.SystemRandom().randrange(10**9) if fresh else 0))
 
 
-@pytest.mark.usual("watched")
 @pytest.mark.parametrize("trusted", [False, True], ids=["watched", "trusted"])
 @pytest.mark.timeout(3600)
 def test_random_states_and_what_becomes_of_them(torch: Any, opened: Opener, trusted: bool) -> None:

@@ -195,7 +195,7 @@ def test_asked_to_end(tmp_path: Path, whole: bool) -> None:
     assert found[max(found)][1] == (case.alone(max(found) + 1) / "state.h5").read_bytes()
 
 
-@pytest.mark.usual("the launcher")
+@pytest.mark.nightly
 @pytest.mark.parametrize("launcher", [True, False], ids=["the launcher", "the task"])
 def test_killed_in_a_run(tmp_path: Path, launcher: bool) -> None:
     """What was stored is whole, and the next run goes on in the folder."""

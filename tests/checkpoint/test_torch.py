@@ -109,7 +109,7 @@ def test_a_trainer_comes_back(torch: Any, opened: Opener) -> None:
     assert all(torch.equal(value, wanted[name]) for name, value in other.state_dict().items())
 
 
-@pytest.mark.usual("False")
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("error:Dynamo detected")
 @pytest.mark.parametrize("attached", [False, True])
 def test_an_optimizer_whose_step_is_compiled(torch: Any, opened: Opener, attached: bool) -> None:

@@ -265,6 +265,7 @@ def test_memory_that_others_may_write_is_copied_at_once(torch: Any, opened: Open
     assert run(opened(**SLOW), tmp_path, lambda: {"shared": shared, "own": torch.zeros(SIZE)}, change) == 0
 
 
+@pytest.mark.usual("watched")
 def test_a_process_that_was_forked_meanwhile(opened: Opener, tmp_path: Path, way: str) -> None:
     """It holds on to descriptors, and writes to memory of its own; neither is anything to the versions."""
     state, children, ends = {"x": np.zeros(SIZE)}, [], os.pipe()

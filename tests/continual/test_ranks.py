@@ -44,6 +44,7 @@ def test_samples_come_whole(tmp_path: Path, ranks: int, kind: str) -> None:
     assert sum(one["bytes_sent"] for one in told) == sum(one["bytes_received"] for one in told)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 def test_many_classes(tmp_path: Path) -> None:
     """Tables of counts that take a message of their own."""

@@ -60,6 +60,7 @@ def counted(folder: Path, program: Path, counter: str, steps: int, size: int | s
     return int(ran.stderr.split(":")[-1])
 
 
+@pytest.mark.usual("1048576")
 @pytest.mark.needs("strace")
 @pytest.mark.parametrize("size", [KIB, MIB])
 def test_a_warm_step_takes_no_memory_from_the_kernel(tmp_path: Path, board: Board, program: Path, size: int) -> None:
@@ -128,6 +129,7 @@ def test_a_byte_is_copied_in_and_out(tmp_path: Path, board: Board, program: Path
     assert (copied(MIB) - copied(KIB)) / (MANY - FEW) / (MIB - KIB) == pytest.approx(2, abs=0.01)
 
 
+@pytest.mark.nightly
 def test_what_will_be_written_in_parts_is_not_cleared(tmp_path: Path, board: Board) -> None:
     """Only blocks in which HDF5 writes a few bytes, of sixteen: the first, and the one around the end."""
     program = compiled(tmp_path, "step_in_columns.c", "h5cc", "-shlib")

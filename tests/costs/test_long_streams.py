@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from support.running import WILKINS, run_tree, write_program
 
 COMMON = """\
@@ -44,6 +46,7 @@ open("asked", "w").close()
 )
 
 
+@pytest.mark.nightly
 def test_steps_dropped_long_ago_are_missing_at_once(tmp_path: Path) -> None:
     """A reader with the policy `latest` asks for steps that it will not get any more, while their writer still runs."""
     write_program(tmp_path / "write.py", WRITE)

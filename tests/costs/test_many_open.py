@@ -37,7 +37,7 @@ def run(folder: Path, queue: int, mode: str) -> Finished:
     return run_tree([*WILKINS, "run", "workflow.yaml"], 120, folder)
 
 
-@pytest.mark.usual("memory-2")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("mode", "queue"), [("memory", 200), ("memory", 2), ("file", 2)])
 def test_as_many_as_its_writer_has_written(tmp_path: Path, mode: str, queue: int) -> None:
     """What is open holds nobody up, however short the queue is: it takes memory."""

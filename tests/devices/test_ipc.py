@@ -71,6 +71,7 @@ def test_nothing_passes_through_the_host(tmp_path: Path, cuda: dict[str, str]) -
         assert f"host bytes 0 device bytes {8 * (300000 * 8 + 1000 * 4)}" in logs
 
 
+@pytest.mark.nightly
 def test_two_readers_share_a_producers_memory(tmp_path: Path, without_gpu: dict[str, str]) -> None:
     use = USE.replace("READERS", "2")
     logs = coupled(tmp_path, without_gpu, "READERS = 2\n" + MAKE, use, WORKFLOW.format(port=PORT, readers=2))
@@ -187,6 +188,7 @@ def test_when_a_producer_may_end(holders: list[str] | None, copied: dict[str, in
     assert ipc.is_copied(holders, 5, copied) is done
 
 
+@pytest.mark.nightly
 def test_readers_of_one_port_do_not_answer_for_those_of_another(tmp_path: Path, without_gpu: dict[str, str]) -> None:
     """While the reader of `t*.h5` has opened nothing yet, its steps are in the file too, whatever others have said."""
     workflow = """

@@ -29,6 +29,7 @@ def became(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return tried(tmp_path_factory.mktemp("partings"), *NAMES)
 
 
+@pytest.mark.nightly
 def test_who_joins_while_a_step_is_discarded_becomes_equal(became: dict[str, Any]) -> None:
     one, other = sorted(became["joins"]["ranks"], key=lambda one: int(one["rank"]))
     assert "it is started again" in " ".join(became["joins"]["said"])

@@ -139,7 +139,7 @@ def has_got(told: str, what: str) -> list[str]:
     return [line.split()[-1] for line in told.splitlines() if f"{what} " in line]
 
 
-@pytest.mark.usual("renaming-both")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("does", "mode"),
     [(renaming, "both"), (renaming, "file"), (creating, "both"), (creating, "file"), (removing, "file")],
@@ -289,6 +289,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("root", "mount", "hooks")
 def test_a_full_disk_that_does_not_answer(small_disk: Path) -> None:
     """A writer that finds the disk full removes what is left of old steps; its disk stops answering there."""
@@ -307,6 +308,7 @@ def test_a_full_disk_that_does_not_answer(small_disk: Path) -> None:
     assert not list(small_disk.glob(".wilkins-*"))
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("root", "mount", "hooks")
 def test_a_writer_that_is_killed_as_it_makes_room_on_disk(small_disk: Path) -> None:
     """The program that its script goes on with has all of that room."""

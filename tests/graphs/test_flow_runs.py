@@ -90,7 +90,7 @@ with h5py.File(sys.argv[1], "r") as file:
 """``one_file.py NAME``: is slow to start, and so opens the file of its name when many more have been published."""
 
 
-@pytest.mark.usual("latest-1")
+@pytest.mark.nightly
 @pytest.mark.one_host(
     "ranks on several hosts cannot agree on steps left out while one of them is busy: the run is refused", "latest-2"
 )
@@ -219,6 +219,7 @@ def test_a_policy_on_one_port_does_not_leak_to_another_between_the_same_two_task
     assert 8 <= got["c.h5"][0] <= got["c.h5"][-1] == 11
 
 
+@pytest.mark.nightly
 def test_the_steps_of_each_writing_instance_are_counted_for_themselves(streams: Streams) -> None:
     streams.run(
         "  - {name: sim, func: ./write.py, taskCount: 3, args: [out.h5, 7, 'w{instance}'], "

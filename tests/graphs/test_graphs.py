@@ -122,7 +122,7 @@ class TestEnsembles:
             assert by_writer(got) == {f"w{source}": list(range(count)) for source in sources}, (reader, got)
             assert len(got) == count * len(sources)
 
-    @pytest.mark.usual("5-2")
+    @pytest.mark.nightly
     @SHAPES
     def test_of_python_programs(self, streams: Streams, writers: int, readers: int) -> None:
         streams.run(
@@ -304,6 +304,7 @@ class TestWhoReadsAndWrites:
             assert "task 'ana': rank 2 begins to read 'out.h5', after other ranks have read steps of it" in told.err
             assert "give the in-port 'nreaders: 4'" in told.err
 
+    @pytest.mark.nightly
     @MPI4PY
     def test_only_rank_0_of_python_programs(self, streams: Streams) -> None:
         for name in ("write", "read"):
@@ -402,6 +403,7 @@ for step in range(6):
         assert "give the in-port 'steer.h5' of sim `first: missing`" in told.err
         assert streams.got("sim") == []
 
+    @pytest.mark.nightly
     def test_tasks_of_which_one_is_not_given_the_steps_between(self, streams: Streams) -> None:
         """The analysis is to get every third step, but the simulation waits for its answer after the first."""
         streams.program("sim.py", self.STEERED)
@@ -441,6 +443,7 @@ class TestWaitsForTheNextStart:
         assert "con waits for another file of sim first: give the in-port" in told.err
         return told.err
 
+    @pytest.mark.nightly
     @pytest.mark.one_host("two queues and a relay hold steps for which one host has no room")
     def test_two_files_of_which_one_comes_more_often(self, streams: Streams) -> None:
         found = self.stuck(streams, "a.h5 b.h5 a.h5 a.h5 a.h5 b.h5", "a.h5 b.h5", "a.h5", "b.h5")

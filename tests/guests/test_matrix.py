@@ -138,7 +138,7 @@ def test_parallel_fortran(tmp_path: Path, mpi: str, static: bool, launch: str, f
     assert f"read {STEPS} steps" in run_case(tmp_path, case, launch).out
 
 
-@pytest.mark.usual("alone-mpich")
+@pytest.mark.nightly
 @SERIAL
 @FAMILIES
 @LAUNCHES
@@ -165,7 +165,7 @@ def test_two_mpis_in_one_graph(tmp_path: Path, producer: str, static: bool) -> N
     assert run_case(tmp_path, case, "alone").out.count(f"read {STEPS} steps") == 2
 
 
-@pytest.mark.usual("one-job")
+@pytest.mark.nightly
 @PYPI
 @LAUNCHES
 def test_h5py_one_file_per_rank(tmp_path: Path, launch: str) -> None:
@@ -265,7 +265,7 @@ def test_mpi_io_calls(tmp_path: Path, mpi: str) -> None:
     assert "rank 0 sets a view with data representation \"external32\" on 'memory.dat', but data in memory" in said
 
 
-@pytest.mark.usual("mpi-openmpi")
+@pytest.mark.nightly
 @FAMILIES
 @pytest.mark.parametrize("f08", [False, True], ids=["mpi", "mpi_f08"])
 def test_mpi_io_from_fortran(tmp_path: Path, mpi: str, f08: bool) -> None:

@@ -277,6 +277,7 @@ class TestRecorded:
         assert steps(tmp_path) == {"producer": (5, 0), "consumer": (0, 5)}
         assert log(tmp_path, "consumer").strip() == alone.strip()
 
+    @pytest.mark.nightly
     def test_names_that_are_no_utf8(self, tmp_path: Path) -> None:
         write_program(tmp_path / "sim.py", "import h5py\nwith h5py.File(b'a\\xf6b.h5', 'w') as file: file['x'] = 1\n")
         record(tmp_path, "--", "sim.py")
@@ -287,6 +288,7 @@ class TestRecorded:
         assert done.returncode == 2
         assert "'\\udcf6' is not UTF-8, which workflow files are" in done.stderr
 
+    @pytest.mark.nightly
     def test_files_that_are_closed_twice_and_a_reader_that_lists(self, tmp_path: Path) -> None:
         text = (
             "import h5py\nfor n in range(3):\n"
@@ -417,7 +419,7 @@ class TestRecorded:
         assert log(tmp_path, "ana").strip() == "8"
 
     @pytest.mark.needs("h5cc")
-    @pytest.mark.usual("-noshlib")
+    @pytest.mark.nightly
     @pytest.mark.parametrize("option", ["-shlib", "-noshlib"])
     def test_c_with_hdf5_beside_and_inside_in_a_folder_below(self, tmp_path: Path, option: str) -> None:
         (tmp_path / "sim.c").write_text(
@@ -435,6 +437,7 @@ class TestRecorded:
         assert text.count('filename: "data/s*.h5"') == 2 and "publish" not in text
         assert steps(tmp_path) == {"sim": (4, 0), "reader": (0, 4)}
 
+    @pytest.mark.nightly
     @pytest.mark.needs("h5cc")
     def test_c_that_flushes(self, tmp_path: Path) -> None:
         (tmp_path / "sim.c").write_text(

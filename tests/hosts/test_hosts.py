@@ -216,7 +216,7 @@ def test_a_host_that_is_cut_off_ends_its_programs_too(folder: Path) -> None:
         assert re.search(r"node1: error: nothing was heard of the head for 15 s; it ends ana after [0-9]+ steps", said)
 
 
-@pytest.mark.usual("")
+@pytest.mark.nightly
 @pytest.mark.parametrize("through", ["", "ssh"])
 def test_hosts_whose_own_names_are_those_of_the_loopback_interface(folder: Path, through: str) -> None:
     """As Debian has it; reached by ssh, or by a command of the user's."""

@@ -167,6 +167,7 @@ def test_a_bad_file(rig: Rig, tmp_path: Path) -> None:
     assert finished.err.count("outprots") == 1
 
 
+@pytest.mark.nightly
 def test_ranks_that_are_dealt_in_turns(rig: Rig, tmp_path: Path) -> None:
     write_program(tmp_path / "three.py", "from mpi4py import MPI\n")
     (tmp_path / "workflow.yaml").write_text("tasks: [{func: ./three.py, nprocs: 3}]\n")

@@ -14,7 +14,7 @@ HERE = Path(__file__).with_name("here")
 EACH = [pytest.param(each, id=str(each), marks=pytest.mark.needs(*each.column.needs)) for each in parallel.usual()]
 
 
-@pytest.mark.usual("mpich-1.10-inside-2-to-1-part-2-of-3")
+@pytest.mark.nightly
 @pytest.mark.timeout(6 * parallel.LIMIT)
 @pytest.mark.parametrize("combination", EACH)
 def test_a_step_of_ranks_on_several_hosts_is_what_the_file_would_be(

@@ -134,7 +134,7 @@ def test_a_step_that_nobody_reads_stays_where_it_was_made(tmp_path: Path) -> Non
     assert crossing["moved"] <= 0.02 * crossing["bytes"]
 
 
-@pytest.mark.usual("small")
+@pytest.mark.nightly
 @pytest.mark.parametrize("library", ["installed", pytest.param("small", marks=pytest.mark.needs("hooks"))])
 def test_readers_of_random_places_get_what_was_written(tmp_path: Path, library: str) -> None:
     """Two tasks on the host, of which each gets what the other one has brought; small: no step comes whole at once."""
@@ -180,6 +180,7 @@ except FileNotFoundError:
 """
 
 
+@pytest.mark.nightly
 def test_steps_can_be_read_after_the_end_of_the_stream(tmp_path: Path) -> None:
     """By a program that has one open still, and that opens it again, long after its producer has ended."""
     pseudo.programs(tmp_path)
@@ -206,6 +207,7 @@ def test_the_network_carries_a_tenth_for_a_reader_of_a_tenth(tmp_path: Path) -> 
     assert sent <= 0.11 * 20 * 64_000_000
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("hooks")
 def test_a_step_that_is_published_late_stays_where_it_was_made(tmp_path: Path) -> None:
     """Its bytes are promised before it is published: the host that has them keeps them from then on."""

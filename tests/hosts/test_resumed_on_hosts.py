@@ -281,6 +281,7 @@ print("read", step)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")
 def test_ranks_on_several_hosts_that_have_nothing_left_to_do(tmp_path: Path) -> None:
     """They had ended when another failed, and are not started again; what they have done is in both summaries."""

@@ -287,6 +287,7 @@ def last_rank(folder: Path) -> list[int]:
     return [pid for pid in found if Path(f"/proc/{pid}/exe").resolve().name == "together"]
 
 
+@pytest.mark.nightly
 def test_a_failing_rank_ends_all(tmp_path: Path) -> None:
     together(tmp_path, "mpich", steps=100000)
     environment = {**os.environ, "WILKINS_RSH": str(HERE)}

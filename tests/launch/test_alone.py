@@ -55,6 +55,7 @@ def test_a_program_for_one_step_is_started_for_each(case: Case) -> None:
     assert case.summary()["tasks"]["consume"]["starts"] == 3
 
 
+@pytest.mark.nightly
 def test_a_program_without_the_name_too(case: Case) -> None:
     case.program("look.py", 'import glob, h5py\nprint(h5py.File(glob.glob("step*.h5")[0])["x"][0], flush=True)\n')
     case.workflow(two("look.py", 'args: ["{filename}"]'))
@@ -62,6 +63,7 @@ def test_a_program_without_the_name_too(case: Case) -> None:
     assert case.log("consume") == "0\n1\n2\n"
 
 
+@pytest.mark.nightly
 def test_a_program_that_leaves_its_step_out_gets_the_next_one(case: Case) -> None:
     """It looks at the name that it is given, and ends without opening anything."""
     case.program(
@@ -195,6 +197,7 @@ def test_what_a_task_leaves_running_is_ended(case: Case) -> None:
     assert case.run().code == 0
 
 
+@pytest.mark.nightly
 def test_an_mpi_task_beside_a_plain_one(case: Case, mpiexec: str) -> None:
     case.program(
         "ranks.py",

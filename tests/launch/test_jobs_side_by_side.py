@@ -112,7 +112,7 @@ def test_jobs_of_one_allocation(tmp_path: Path, job: Job) -> None:
     assert not own.is_dir()
 
 
-@pytest.mark.usual("debian-openmpi")
+@pytest.mark.nightly
 def test_jobs_in_one_folder(tmp_path: Path, job: Job) -> None:
     """The same program files and ports, started twice in the same folder."""
     _prepare(tmp_path, 1, "w1.yaml")

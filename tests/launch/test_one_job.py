@@ -140,6 +140,7 @@ def test_mpi_tasks_and_a_plain_one(case: Case, job: Job) -> None:
     assert case.summary()["tasks"]["sim"]["produced"] == 3
 
 
+@pytest.mark.nightly
 def test_a_job_on_hosts_that_are_one_machine(case: Case, mpiexec: str) -> None:
     """Its mpiexec takes this machine for several: they are one."""
     build(Job("pypi", mpiexec), case.folder)

@@ -210,7 +210,7 @@ def test_a_limit_counts_each_start_alone(case: Case, job: Job) -> None:
     assert case.run(before=job.on(total + 2)).code == 0
 
 
-@pytest.mark.usual("pypi-mpich-killed launcher")
+@pytest.mark.nightly
 @pytest.mark.parametrize("end", ["interrupted", "killed job", "killed launcher", "killed start"])
 def test_the_end_of_a_run_in_the_middle_of_a_start(case: Case, job: Job, end: str) -> None:
     total = prepare(case, job, BY_NAME, mode="hang")

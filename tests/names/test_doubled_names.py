@@ -131,6 +131,7 @@ def test_two_instances_of_an_ensemble(tmp_path: Path) -> None:
     assert f"{both_of(finished, 'sim[0]', 'sim[1]')} have both published" in finished.err
 
 
+@pytest.mark.nightly
 def test_two_patterns_of_different_depth(tmp_path: Path) -> None:
     tasks = write("a", "a, '-', s0.h5") + write("b", "b, read, out/s0.h5").replace("'s*.h5'", "'out/s*.h5'")
     finished = run(tmp_path, tasks + ana(), BY_NAME_EARLY)
@@ -138,6 +139,7 @@ def test_two_patterns_of_different_depth(tmp_path: Path) -> None:
     assert f"{both_of(finished, 'a', 'b')} have both published" in finished.err
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 def test_two_ranks_one_after_the_other(tmp_path: Path, between_hosts: bool) -> None:
     """The second writes the name when the reader is done with the first's, so that nothing else tells the two apart."""
@@ -174,6 +176,7 @@ def test_names_that_only_one_task_publishes(tmp_path: Path) -> None:
     assert read(tmp_path) == ["a s1.h5", "b s2.h5"]
 
 
+@pytest.mark.nightly
 def test_a_program_that_is_started_for_each_file(tmp_path: Path) -> None:
     """It opens its file twice, and must get the same one both times."""
     tasks = write("a", "a, '-', s0.h5, s1.h5") + write("b", "b, '-', s0.h5, s1.h5")

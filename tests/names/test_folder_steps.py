@@ -59,6 +59,7 @@ def stays_clean(flow: Workflow, *names: str) -> None:
     assert not [name for name in names if (flow.folder / name).exists()]
 
 
+@pytest.mark.usual("4")
 @pytest.mark.parametrize("queue", [1, 4])
 def test_each_folder_is_a_step(flow: Workflow, queue: int) -> None:
     flow.task(

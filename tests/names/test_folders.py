@@ -313,6 +313,7 @@ for step in range(2):
 """
 
 
+@pytest.mark.nightly
 def test_a_look_into_another_folder_ends_where_all_wait_for_it(tmp_path: Path) -> None:
     """The producer of the in-port cannot begin before this task has."""
     (tmp_path / "old").mkdir()
@@ -421,6 +422,7 @@ for step in range(3):
 """
 
 
+@pytest.mark.nightly
 def test_no_file_comes_into_a_folder_that_its_producer_has_made(tmp_path: Path) -> None:
     """Who looks there is not held up once all wait for each other, and what it makes there itself is its own."""
     write = task(tmp_path, "write", ARCHIVED, outports=port("plt*.h5"))
@@ -467,6 +469,7 @@ for step in range(3):
 """
 
 
+@pytest.mark.nightly
 @MODES_USUAL
 @pytest.mark.parametrize("mode", MODES)
 def test_a_folder_that_is_made_anew_while_a_reader_waits_for_a_file_in_it(tmp_path: Path, mode: str) -> None:

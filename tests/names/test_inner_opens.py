@@ -124,6 +124,7 @@ for step in range({STEPS}):
 )
 
 
+@pytest.mark.nightly
 def test_parts_of_steps_that_were_not_looked_into_go_by(tmp_path: Path) -> None:
     """Only every second step is read through; its parts are those of that step."""
     kinds = ("left", "right", "all")
@@ -247,6 +248,7 @@ for step in range(4):
 """
 
 
+@pytest.mark.nightly
 def test_a_file_that_is_read_by_a_library_and_as_bytes(tmp_path: Path) -> None:
     run(
         tmp_path,
@@ -280,6 +282,7 @@ for step in range(4):
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.one_host("its reader asks the board whether the producer waits, which is on another host")
 def test_the_first_file_is_there_as_bytes_although_the_next_has_been_written(tmp_path: Path) -> None:
     run(
@@ -312,6 +315,7 @@ for step in range(1, 8):
 """
 
 
+@pytest.mark.nightly
 def test_a_link_into_the_same_file_while_later_steps_are_there(tmp_path: Path) -> None:
     text = STREAM.replace("range(4)", "range(8)") + '        file["itself"] = h5py.ExternalLink("state.h5", "/x")\n'
     run(
@@ -326,6 +330,7 @@ WRITE_ONE_OF_PARTS = PARTS + 'write(1, "")\n'
 READ_ONE_OF_PARTS = PARTS + 'with h5py.File("all.h5") as file:\n    print(read(file))\n'
 
 
+@pytest.mark.nightly
 def test_parts_that_lie_beside_the_ports_are_read_from_the_disk(tmp_path: Path) -> None:
     """The reader's pattern fits them, too; the producer has them in no port."""
     run(

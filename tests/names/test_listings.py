@@ -116,6 +116,7 @@ WAYS = ["opendir", "fdopendir", "openat", "chdir", "readdir_r", "telldir", "rewi
 WAYS += ["glob", "nftw", "ftw"]
 
 
+@pytest.mark.usual("both")
 @pytest.mark.needs("gcc")
 def test_every_way_to_list_under_every_name_of_the_folder(folders: Folders, list_folder: Path, tmp_path: Path) -> None:
     """The reader's own folder and the producer's, by relative, absolute and linked names, show the same steps."""
@@ -362,6 +363,7 @@ class TestStartedAgain:
         streams.run(f"- {writer(5)}\n- {{func: ./all.sh, nprocs: 1, inports: [{{filename: 'plt*.h5'}}]}}\n")
         assert streams.got("all") == [f"(0): {number}" for number in range(5)]
 
+    @pytest.mark.nightly
     def test_not_after_names_of_its_own(self, tmp_path: Path) -> None:
         """A program that ends after two steps that it named by itself is done, as ever."""
         streams = Streams(tmp_path)
@@ -485,6 +487,7 @@ class TestWholeSeries:
         assert "mode: both" in ran.err
         assert "listing: end" in ran.err
 
+    @pytest.mark.nightly
     def test_a_series_that_waits_on_disk(self, tmp_path: Path) -> None:
         """It is that remedy. On a reader's host without the disk it takes memory, and is not held up for that."""
         streams, _ = self.outgrown(tmp_path, ", mode: both")
@@ -561,6 +564,7 @@ class TestAtOnce:
         assert streams.got("read") == [shown]
 
 
+@pytest.mark.nightly
 @pytest.mark.mpi
 @pytest.mark.needs(MPIEXEC, "python:mpi4py")
 @pytest.mark.one_host("`rerun:` has no effect on a task with ranks on several hosts")

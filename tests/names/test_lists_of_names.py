@@ -126,6 +126,7 @@ for name in sorted(glob.glob("x*.xdmf")):
     assert flow.got() == pairs(range(5))
 
 
+@pytest.mark.nightly
 def test_a_policy_drops_all_files_of_a_step(flow: Workflow) -> None:
     flow.task("writer", PAIR + "for k in range(7): save(k)", outports=[{"filename": NAMES}])
     flow.task(
@@ -144,6 +145,7 @@ for k in range(7):
     assert flow.got() == pairs((2, 5))
 
 
+@pytest.mark.nightly
 def test_a_slow_reader_holds_the_writer_up(flow: Workflow) -> None:
     flow.task(
         "writer",
@@ -351,6 +353,7 @@ def test_ranks_write_pieces_of_a_step(flow: Workflow, mode: str) -> None:
     assert flow.published("writer") == 5
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC, "python:mpi4py")
 def test_ranks_close_a_file_one_after_the_other(flow: Workflow) -> None:
     """The step is whole when the last one has, whoever that is."""
@@ -417,6 +420,7 @@ def test_names_that_cannot_be_one_step(flow: Workflow, names: list[str], says: s
     assert ran.err.startswith(f"workflow.yaml:{line}:{lines[line - 1].index(wrong) + 1}: error: ")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("out", "read", "says"),
     [

@@ -173,6 +173,7 @@ while True:
     assert "end of stream" in ran.err + ran.out
 
 
+@pytest.mark.nightly
 def test_a_failure_long_after_a_look_at_the_end_is_one(flow: Workflow) -> None:
     """A program that goes on without a file that does not come, and fails later, has failed."""
     writer(flow, 1)
@@ -240,6 +241,7 @@ for i in range(8):
 """
 
 
+@pytest.mark.nightly
 def test_a_look_waits_though_the_queue_of_another_port_is_full(flow: Workflow) -> None:
     """One producer is ahead of the reader and waits for it; what the reader asks for first is another one's."""
     writer(flow, 8)
@@ -274,6 +276,7 @@ for i in range(6):
 """
 
 
+@pytest.mark.nightly
 def test_an_optional_file_under_a_wide_pattern_costs_no_step(flow: Workflow) -> None:
     """All wait for the reader, which looks for a file that nobody writes: it is told so, and the log says it once."""
     writer(flow, 6)
@@ -311,6 +314,7 @@ print("sizes", len(set(sizes[:2])), len(set(sizes[2:])), sizes[2] - sizes[0] >= 
     assert "sizes 1 1 True" in (flow.folder / "wilkins-runs" / "latest" / "reader.log").read_text()
 
 
+@pytest.mark.nightly
 def test_a_look_from_within_an_open_shows_what_is_opened(flow: Workflow) -> None:
     """A second step is there already while the first is open."""
     writer(flow, 2, "state.h5")
@@ -370,6 +374,7 @@ read("s3.h5")
 """
 
 
+@pytest.mark.nightly
 def test_a_look_waits_for_another_process_of_its_rank(flow: Workflow) -> None:
     """As the workers of a pool do: what one looks for comes when the other has read what is there."""
     writer(flow, 8)
@@ -489,6 +494,7 @@ for i in range(4):
 """
 
 
+@pytest.mark.nightly
 def test_a_program_that_lists_until_there_are_enough_makes_the_queue_grow(flow: Workflow) -> None:
     """It reads none before: as far as `reorder` goes, the writer need not wait for that."""
     writer(flow, 6)
@@ -507,6 +513,7 @@ def test_a_program_that_lists_for_more_than_will_come_is_ended(flow: Workflow) -
     assert "task reader lists the folder of 's*.h5' again and again, and reads nothing meanwhile: all who" in ran.err
 
 
+@pytest.mark.nightly
 def test_a_program_that_lists_for_more_than_a_queue_may_hold_is_told_of(flow: Workflow) -> None:
     """Nothing is let go for it: it would not count that. It goes on when it reads."""
     writer(flow, 4)
@@ -517,7 +524,7 @@ def test_a_program_that_lists_for_more_than_a_queue_may_hold_is_told_of(flow: Wo
     assert "; if it wants more than the 2 files that are there, give it `reorder:` with as many, or, if all, " in told
 
 
-@pytest.mark.usual("strict1")
+@pytest.mark.nightly
 @pytest.mark.parametrize("strict", [[], ["--strict"]])
 def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow, strict: list[str]) -> None:
     """A name that is written differently: the queue grows, the writer ends, and so does who asks for nothing else."""
@@ -562,6 +569,7 @@ for i in range(4):
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "work"),
     [
@@ -580,6 +588,7 @@ def test_a_poll_for_a_file_of_another_origin_is_not_ended(flow: Workflow, name: 
     assert flow.got() == [0, 1, 2, 3]
 
 
+@pytest.mark.nightly
 def test_a_poll_for_a_file_that_another_task_may_yet_make_is_not_ended(flow: Workflow) -> None:
     """The name may be misspelt; but a task runs, and does."""
     writer(flow, 1)

@@ -147,6 +147,22 @@ def hdf5_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.usual(
+    "memory-write",
+    "memory-openat2",
+    "memory-pwrite",
+    "memory-append",
+    "memory-fopen",
+    "memory-fdopen",
+    "memory-writev",
+    "memory-mmap",
+    "memory-dup",
+    "memory-exit",
+    "memory-fork",
+    "memory-rename",
+    "file-write",
+    "file-rename",
+)
 @pytest.mark.needs("gcc", "g++")
 @pytest.mark.parametrize("way", WRITE_WAYS)
 def test_every_way_to_write_a_file_makes_a_step(pairs: Pairs, build: Path, way: str) -> None:

@@ -127,6 +127,7 @@ def likeness(one: np.ndarray, other: np.ndarray) -> float:
     return float(abs(np.vdot(one, other)) / (np.linalg.norm(one) * np.linalg.norm(other)))
 
 
+@pytest.mark.nightly
 def test_an_unknown_probe_is_found_too(example: Any) -> None:
     """From a probe that is out of focus by a fifth; object and probe are right but for a ramp, a shift and a factor."""
     scene = Scene(example)
@@ -212,6 +213,7 @@ def test_no_object_is_seen_as_nothing(example: Any) -> None:
 DETECTOR = ("detector.py", "--frames", "4", "--families", "cells,grains", "--stage", "2", "--size", "24", "--grid", "5")
 
 
+@pytest.mark.nightly
 def test_the_programs_work_one_after_the_other_through_files(tmp_path: Path) -> None:
     """Nobody predicts anything, so every frame is solved."""
     must_run(tmp_path, PYTHON, FOLDER / DETECTOR[0], *DETECTOR[1:])

@@ -214,6 +214,7 @@ def test_subsamples_and_archive_in_files(run: Run, files: Path, tmp_path: Path) 
     assert not list(tmp_path.glob("out-*.h5"))
 
 
+@pytest.mark.nightly
 def test_results_feed_a_second_analysis(run: Run, files: Path, tmp_path: Path) -> None:
     """A subsample and the moments of each step go on in memory."""
     done = run(

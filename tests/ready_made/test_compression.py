@@ -401,6 +401,7 @@ def test_a_users_own_modules_are_not_in_the_compressor(tmp_path: Path, monkeypat
         assert compressor.encoded(np.zeros(1000), 1e-3).lossy
 
 
+@pytest.mark.nightly
 def test_names_of_steps_need_not_be_utf8(tmp_path: Path) -> None:
     program = """
 import h5py, numpy as np
@@ -416,6 +417,7 @@ with h5py.File(b"out-\\xfe.h5", "w", userblock_size=512) as file:
     assert "out-\\udcff.h5,/u" in (tmp_path / "all/name-compression.csv").read_text()
 
 
+@pytest.mark.nightly
 def test_empty_files_are_archived(tmp_path: Path) -> None:
     done = archive(tmp_path, [{"dset": "*"}], program="open('out-0.h5', 'w').close()")
     assert done.code == 0, done.out + done.err
@@ -460,6 +462,7 @@ def test_rules_that_are_wrong(tmp_path: Path, rule: dict[str, Any], why: str) ->
     assert why in done.err
 
 
+@pytest.mark.nightly
 def test_two_archives_have_two_tables(tmp_path: Path) -> None:
     section = "- {filename: 'all/{name}.%s', compress: [{dset: u}]}\n"
     (tmp_path / "workflow.yaml").write_text(
@@ -471,6 +474,7 @@ def test_two_archives_have_two_tables(tmp_path: Path) -> None:
     assert "two archives would have the table 'all/name-compression.csv'" in done.err
 
 
+@pytest.mark.nightly
 def test_a_folder_may_have_braces_in_its_name(tmp_path: Path) -> None:
     done = archive(tmp_path, [{"dset": "*"}], into="a{b}")
     assert done.code == 0, done.out + done.err

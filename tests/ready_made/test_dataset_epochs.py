@@ -176,7 +176,7 @@ def _numbers(samples: Any) -> list[int]:
 @pytest.mark.parametrize("shuffle", [0, 8])
 @pytest.mark.parametrize("batch", [None, 7])
 @pytest.mark.parametrize("cache", [0, 500, "1 MiB"])
-@pytest.mark.usual("500-7-8", "0-None-0")
+@pytest.mark.usual("500-7-8")
 def test_states_in_all_epochs_give_exactly_the_rest(shuffle: int, batch: int | None, cache: int | str) -> None:
     from wilkins.tasks import StepDataset
 

@@ -211,6 +211,7 @@ def _numbers(batches: Any) -> list[int]:
     return [number for batch in batches for number in batch.tolist()]
 
 
+@pytest.mark.usual("200")
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("cache", [0, 200])
 def test_samples_and_states_are_those_of_threads_that_are_not_shared(cache: int) -> None:

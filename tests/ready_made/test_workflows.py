@@ -86,6 +86,7 @@ def test_a_plate_without_whole_blocks_is_refused(tmp_path: Path) -> None:
     assert "coarsen.py: a plate of (17, 17) has no whole blocks of 2; make 'size' a multiple of" in done.out + done.err
 
 
+@pytest.mark.nightly
 def test_pipeline_through_files(tmp_path: Path) -> None:
     """The programs do by themselves, one after the other, what they do in memory at once."""
     memory, files = tmp_path / "memory", tmp_path / "files"

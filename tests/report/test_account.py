@@ -89,6 +89,7 @@ class TestReaderThatEndsEarly:
         record = json.loads((workflow.folder / "wilkins-runs" / "latest" / "summary.json").read_text())
         assert record["exit_code"] == 1 and "--strict" in record["reason"]
 
+    @pytest.mark.nightly
     def test_that_says_it_is_enough_is_not_told_and_does_not_fail(self, workflow: Workflow) -> None:
         writer(workflow)
         workflow.task("ana", read("plt0000.h5", "plt0001.h5"), enough=True, inports=[{"filename": "plt*.h5"}])
@@ -197,6 +198,7 @@ for step in range(3):
     assert "an in-port for each kind of file that it reads, such as 'mesh*.h5'" in said(ran)
 
 
+@pytest.mark.nightly
 def test_a_start_for_each_step_of_two_ports_of_which_one_is_longer(workflow: Workflow) -> None:
     writer(workflow, "a{}.h5", 2, "short")
     writer(workflow, "b{}.h5", 4, "long")
@@ -253,6 +255,7 @@ class TestNoNameMatches:
         workflow.task("ana", "pass", inports=[{"filename": pattern, **port}])
         workflow.tasks[-1]["args"] = ["{filename}"]
 
+    @pytest.mark.nightly
     def test_of_a_program_that_is_started_for_each_step(self, workflow: Workflow) -> None:
         self.tasks(workflow)
         ran = workflow.run()
@@ -337,6 +340,7 @@ except FileNotFoundError:
         assert "ana: ended without ever using its memory port 'plt*.h5'" in told
         assert "it used no file of such a name, nor of one like it" in told and "static" not in told
 
+    @pytest.mark.nightly
     def test_a_program_that_starts_another_without_its_environment(self, workflow: Workflow) -> None:
         """The files lie on disk, which tells it."""
         (workflow.folder / "plt0000.h5").touch()  # an older one says nothing
@@ -505,6 +509,7 @@ class TestAskedInVain:
         )
         assert "the last step has '/g/density'" in told
 
+    @pytest.mark.nightly
     def test_a_program_that_asks_and_goes_on_is_not_named(self, workflow: Workflow) -> None:
         read = (
             "import h5py\nfor step in range(3):\n    with h5py.File(f'u{step}.h5') as file:\n"

@@ -54,6 +54,7 @@ def of(events: list[Event], task: str, *kinds: str) -> list[tuple[str, int]]:
     return [(event.event, event.sequence) for event in events if event.task == task and event.event in kinds]
 
 
+@pytest.mark.usual("alone")
 @pytest.mark.parametrize("launch", ["alone", "one job"])
 def test_every_step_is_created_published_opened_and_closed(tmp_path: Path, launch: str) -> None:
     before = (MPIEXEC, "-n", "2") if launch == "one job" else ()
@@ -129,6 +130,7 @@ def test_a_killed_program_ends_with_its_signal(tmp_path: Path) -> None:
     assert [event.name for event in events if event.event == "end" and event.task == "die"] == ["SIGKILL"]
 
 
+@pytest.mark.nightly
 def test_a_limit_on_file_sizes_stops_the_trace_alone(tmp_path: Path) -> None:
     """The trace is longer than the program may write, which would kill it; many steps make it write lines."""
     limit = (

@@ -89,6 +89,7 @@ def test_a_consumer_that_is_behind_ends_the_job_which_can_be_gone_on_with(tmp_pa
     assert f"total {sum(range(12))} 12" in done.out
 
 
+@pytest.mark.nightly
 def test_a_program_comes_after_ranks_of_the_job(tmp_path: Path) -> None:
     """Though their processes wait in MPI_Finalize for those of another task."""
     (tmp_path / "ranks.py").write_text(

@@ -112,6 +112,7 @@ def test_two_tasks_that_add_to_one_file_are_named(tmp_path: Path) -> None:
     assert "cwd" in told
 
 
+@pytest.mark.nightly
 def test_two_tasks_add_to_files_in_folders_of_their_own(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -134,6 +135,7 @@ def test_what_is_added_to_a_name_that_means_the_next_step_is_told_of(tmp_path: P
     assert "one changed steps where nobody can see it" in " ".join(ran.err.split())
 
 
+@pytest.mark.nightly
 def test_who_opens_a_name_to_change_it_and_does_not_loses_nothing(tmp_path: Path) -> None:
     ran = run(tmp_path, ONLY_OPEN, writes=REWRITE, pattern="state.h5", words=["--strict"])
     assert ran.code == 0, ran.err
@@ -157,6 +159,7 @@ def test_the_last_step_of_one_name_is_changed_on_disk(tmp_path: Path, mode: str)
     assert keys(tmp_path / "state.h5") == ["mean", "x"]
 
 
+@pytest.mark.nightly
 def test_a_newer_file_of_the_name_is_left_alone(tmp_path: Path) -> None:
     writes = """
 import h5py, os, time
@@ -271,6 +274,7 @@ def test_who_dies_as_it_changes_a_step_leaves_a_whole_file_or_none(tmp_path: Pat
     assert not (tmp_path / "plt2.h5").exists()
 
 
+@pytest.mark.nightly
 def test_a_producer_has_many_of_its_files_on_disk_open_at_once(tmp_path: Path) -> None:
     """Files that were made one after the other have numbers side by side, and are different files all the same."""
     writes = f"""{WRITE}

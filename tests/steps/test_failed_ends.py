@@ -78,6 +78,7 @@ def test_a_loop_in_c_ends_with_its_stream(flow: Workflow) -> None:
     assert outcome(flow) == ENDED
 
 
+@pytest.mark.usual("2-0")
 @pytest.mark.parametrize(("times", "code"), [(1, 1), (2, 0), (4, 0)])
 def test_a_loop_over_one_name_needs_two_steps(flow: Workflow, times: int, code: int) -> None:
     """A name that came once may be a file that the program opens several times."""
@@ -117,6 +118,7 @@ def test_a_program_that_goes_on_to_write_and_fails_has_failed(flow: Workflow, li
     assert "let it exit with 0" in told
 
 
+@pytest.mark.usual(".cache")
 @pytest.mark.parametrize("name", ["/dev/null", "__pycache__/x.pyc", ".cache"])
 def test_what_libraries_write_for_themselves_does_not_count(flow: Workflow, name: str) -> None:
     (flow.folder / "__pycache__").mkdir()
@@ -144,6 +146,7 @@ def test_two_streams_of_which_one_is_longer_end_with_the_shorter(flow: Workflow)
     assert outcome(flow) == ENDED
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["latest.dat", "template.dat", "mesh0.dat"])
 def test_a_name_unlike_those_that_were_read_is_not_the_next(flow: Workflow, name: str) -> None:
     writes(flow, "plt0.dat", "plt1.dat", "plt2.dat", port="*.dat")
@@ -179,6 +182,7 @@ SECOND_EPOCHS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("lines", SECOND_EPOCHS.values(), ids=SECOND_EPOCHS)
 def test_a_second_epoch_over_files_that_are_gone(flow: Workflow, lines: str) -> None:
     flow.task("sim", BIG, outports=[{"filename": "plt*.dat"}])
@@ -220,6 +224,7 @@ def test_a_pool_that_starts_a_worker_for_each_that_fails(flow: Workflow) -> None
     assert GONE in said(flow, 1)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("more", "code"), [("", 0), ("open('out', 'w')\n", 1)], ids=["reads", "writes"])
 def test_a_program_that_is_started_again(flow: Workflow, more: str, code: int) -> None:
     """What earlier starts have read counts; what they asked for in vain does not."""
@@ -256,6 +261,7 @@ def test_strict_end_stays(flow: Workflow) -> None:
     flow.run(1)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("mpiexec.mpich", "python:mpi4py")
 @pytest.mark.parametrize(("fails", "code"), [(False, 0), (True, 1)])
 def test_of_ranks_one_fails_over_something_else(flow: Workflow, fails: bool, code: int) -> None:
@@ -296,6 +302,7 @@ class TestNewerVersions:
         self.reads(flow, "plt0.dat", "plt1.dat", port={"queue": 1})
         assert "2 newer versions" in said(flow, 1)
 
+    @pytest.mark.usual("False-port1")
     @pytest.mark.parametrize(("enough", "port"), [(True, {}), (False, {"io_freq": "latest"}), (False, {"io_freq": 2})])
     def test_it_is_silenced(self, flow: Workflow, enough: bool, port: dict[str, object]) -> None:
         writes(flow, "plt0.dat", "plt0.dat", "plt1.dat", "plt1.dat", port="plt*.dat")

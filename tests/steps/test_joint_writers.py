@@ -316,6 +316,7 @@ def test_ranks_change_a_file_each_in_its_own_time(tmp_path: Path, seed: int, mod
     check(tmp_path, EACH_IN_ITS_TIME.replace("SEED", str(seed)), mode, 2, "next", 6)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("hooks")
 @pytest.mark.parametrize("mode", ["memory", *(pytest.param(mode, marks=pytest.mark.nightly) for mode in MODES[1:])])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 20))])

@@ -174,7 +174,7 @@ def test_serial_c(tmp_path: Path, mode: str, static: bool) -> None:
     assert not hidden_in(tmp_path)
 
 
-@pytest.mark.usual("mpich-one-job-static-file")
+@pytest.mark.nightly
 @MODES
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @pytest.mark.parametrize("launch", ["alone", "one-job"])

@@ -217,6 +217,7 @@ def test_a_file_removed_before_it_was_whole_is_never_published(tmp_path: Path) -
     assert steps == ["a.h5"], "the second one, of which nothing was removed"
 
 
+@pytest.mark.usual("renamed-steps0")
 @pytest.mark.parametrize(
     ("what", "steps"), [("renamed", ["b.h5", "c.h5", "c.h5", "a.h5"]), ("replaced", ["a.h5", "b.h5"])]
 )

@@ -62,6 +62,7 @@ def test_next_publishes_when_the_name_is_created_anew(flow: Workflow) -> None:
     assert flow.got() == WHOLE
 
 
+@pytest.mark.nightly
 def test_creating_a_resting_name_empties_it(flow: Workflow) -> None:
     """With `publish: 2`, a file that is created twice holds what was written after the second time."""
     flow.task(
@@ -130,6 +131,7 @@ def test_one_name_that_is_appended_to(flow: Workflow, given: bool) -> None:
     assert ("writer: reopened 'history.h5' 4 times" in ran.out + ran.err) == (not given)
 
 
+@pytest.mark.nightly
 def test_what_a_program_can_do_with_a_resting_file(flow: Workflow) -> None:
     """Its own program sees it as a file, and may read, rename and remove it; nobody else ever sees what it removed."""
     flow.task(
@@ -226,6 +228,7 @@ def test_what_a_killed_program_of_a_script_has_left(flow: Workflow, name: str, p
     assert f"'{name.format(1)}' was closed but not yet published when its program failed" in flow.log()
 
 
+@pytest.mark.nightly
 def test_what_a_killed_program_of_a_script_has_left_can_be_finished(flow: Workflow) -> None:
     """By a program that opens it to add to it."""
     (flow.folder / "halves.py").write_text(HALVES)
@@ -322,6 +325,7 @@ def test_what_rests_at_the_end_of_a_program(flow: Workflow, ending: str, steps: 
     assert ("'out.h5' was closed but not yet published when its program failed" in flow.log()) == bool(ending)
 
 
+@pytest.mark.nightly
 def test_a_relay_that_ends_with_its_stream_publishes_its_last_file(flow: Workflow) -> None:
     """A filter that fails because its input has ended has not failed: its last file is published too."""
     flow.task(
@@ -404,6 +408,7 @@ ctypes.CDLL(None).exit(0)
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", LEAVES_OPEN)
 def test_files_left_open_to_the_end_are_published_in_the_order_in_which_they_were_begun(
     tmp_path: Path, kind: str, between_hosts: bool

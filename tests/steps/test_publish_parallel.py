@@ -70,6 +70,7 @@ def test_parallel_readers_open_each_step_twice(flow: Workflow) -> None:
     flow.run()
 
 
+@pytest.mark.usual("opens")
 @pytest.mark.parametrize("how", ["asks", "opens"])
 def test_all_ranks_have_had_the_first_open_that_they_made_together(flow: Workflow, how: str) -> None:
     """`first: missing` where ranks share files: looks of all ranks are answered alike afterwards."""

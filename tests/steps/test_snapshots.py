@@ -79,6 +79,7 @@ def test_a_trajectory_is_published_after_writes(flow: Workflow, count: int, fram
     assert flow.got() == frames
 
 
+@pytest.mark.nightly
 def test_writes_to_other_datasets_do_not_count(flow: Workflow) -> None:
     """And a dataset that is never written leads to a note."""
     script = TRAJECTORY.replace("OPTIONS", "{}").replace("AFTER", "f.flush()")
@@ -103,6 +104,7 @@ def test_snapshots_obey_the_policy_of_their_channel(flow: Workflow) -> None:
     assert flow.published("writer") == 40
 
 
+@pytest.mark.nightly
 def test_a_limit_with_room_for_a_file_but_not_for_its_copy(flow: Workflow) -> None:
     """The message does not call a file larger than the limit that is not."""
     script = (

@@ -312,6 +312,7 @@ with h5py.File(sys.argv[1], "r+") as file:
     assert said(tmp_path, "c").count("tag") == 5
 
 
+@pytest.mark.nightly
 def test_a_name_that_stands_for_one_step_after_the_other(tmp_path: Path) -> None:
     make = MAKE.replace('f"s{k}.h5"', '"s.h5"')
     tag = by_each('with h5py.File("s.h5", "r+") as file: file.attrs["tag"] = file["x"][0]').replace(
@@ -364,6 +365,7 @@ while True:
     assert [line.count(f"np.int64({k})") for k, line in enumerate(lines)] == [4 if k == 0 else 3 for k in range(5)]
 
 
+@pytest.mark.nightly
 def test_a_fixed_name_is_closed_before_it_is_opened_again(tmp_path: Path) -> None:
     keeps = """#!/usr/bin/env python3
 import h5py
@@ -492,6 +494,7 @@ int main(int argc, char** argv) {
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("h5pcc.mpich", "mpiexec.mpich")
 def test_a_stage_of_ranks_in_a_chain(tmp_path: Path) -> None:
     (tmp_path / "ranks.c").write_text(RANKS)
@@ -547,7 +550,7 @@ for k in range(5):
     ],
     ids=["HDF5", "bytes"],
 )
-@pytest.mark.usual("HDF5")
+@pytest.mark.nightly
 def test_ranks_that_all_read_find_whole_files(make: str, read: str, use: str, tmp_path: Path) -> None:
     """Also while another rank copies what it takes."""
     names = programs(tmp_path, make, ALL_READ.replace("READ", read), use)
@@ -614,6 +617,7 @@ def test_what_a_rank_had_last_is_passed_on_when_it_ends(end: str, tmp_path: Path
     assert "did not read" not in ran.err
 
 
+@pytest.mark.nightly
 @pytest.mark.mpi
 def test_what_a_rank_had_last_that_fails_is_not_passed_on(tmp_path: Path) -> None:
     make = MAKE.replace("range(5)", "range(30)")
