@@ -160,6 +160,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             found.setdefault(item.nodeid.partition("[")[0], set(usual.args)).discard(case)
             if case not in usual.args:
                 item.add_marker(pytest.mark.nightly)
+            if case in usual.kwargs.get("also_between_hosts", ()):
+                item.add_marker(pytest.mark.also_between_hosts)
         if starts_mpi(item):
             item.add_marker(pytest.mark.xdist_group(f"mpi-{crc32(item.path.name.encode()) % 2}"))
     unknown = [f"{test}: {', '.join(cases)}" for test, cases in found.items() if cases]

@@ -80,7 +80,7 @@ def looks(readers: dict[str, tuple[str, ...]], program: rig.Program, writer: str
     return commands
 
 
-@pytest.mark.nightly
+@pytest.mark.usual(also_between_hosts=["c-static"])
 @pytest.mark.needs("h5cc", "h5dump", "python:tables", "python:netCDF4", "system-python:h5py")
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_version_reads_what_every_version_wrote(

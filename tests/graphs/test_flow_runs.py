@@ -28,14 +28,14 @@ def read(policy: str, name: str = "ana", seconds: float = 0) -> str:
     return READ.replace("NAME", name).replace("POLICY", policy).replace("SECONDS", str(seconds))
 
 
-@pytest.mark.usual("io_freq: 0")
+@pytest.mark.usual("io_freq: 0", also_between_hosts=["flow: {every: 1, queue: 4}"])
 @pytest.mark.parametrize("policy", ["io_freq: 0", "io_freq: 1", "io_freq: all", "flow: {every: 1, queue: 4}"])
 def test_all_steps_arrive(streams: Streams, policy: str) -> None:
     streams.run(write(9) + read(policy, seconds=0.01))
     assert streams.got("ana") == steps("w", 9)
 
 
-@pytest.mark.usual("2-10-io_freq: {n}")
+@pytest.mark.usual("2-10-io_freq: {n}", also_between_hosts=["5-10-flow: {{some: {n}}}", "50-5-io_freq: {n}"])
 @pytest.mark.parametrize("policy", ["io_freq: {n}", "flow: {n}", "flow: {{some: {n}}}"])
 @pytest.mark.parametrize(("n", "count"), [(2, 10), (3, 10), (5, 10), (4, 4), (50, 5)])
 def test_some_n_keeps_the_nth_step_and_every_nth_after_it(streams: Streams, policy: str, n: int, count: int) -> None:
@@ -46,7 +46,7 @@ def test_some_n_keeps_the_nth_step_and_every_nth_after_it(streams: Streams, poli
     assert streams.got("ana") == steps("w", range(n - 1, count, n))
 
 
-@pytest.mark.usual("4-3-10")
+@pytest.mark.usual("4-3-10", also_between_hosts=["3-1-10", "50-0-5"])
 @pytest.mark.parametrize(("n", "offset", "count"), [(2, 0, 8), (3, 0, 10), (3, 1, 10), (4, 3, 10), (50, 0, 5)])
 def test_every_n_begins_with_the_step_of_its_offset(streams: Streams, n: int, offset: int, count: int) -> None:
     """The first one, if none is given, also of a run shorter than n."""
@@ -90,7 +90,7 @@ with h5py.File(sys.argv[1], "r") as file:
 """``one_file.py NAME``: is slow to start, and so opens the file of its name when many more have been published."""
 
 
-@pytest.mark.nightly
+@pytest.mark.usual(also_between_hosts=["latest-1"])
 @pytest.mark.one_host(
     "ranks on several hosts cannot agree on steps left out while one of them is busy: the run is refused", "latest-2"
 )
@@ -149,7 +149,7 @@ def test_drop_newest_keeps_the_oldest(streams: Streams) -> None:
     assert streams.got("ana") == steps("w", [0, 1, 2])
 
 
-@pytest.mark.usual("3")
+@pytest.mark.usual("3", also_between_hosts=["1"])
 @pytest.mark.parametrize("queue", [1, 3])
 def test_a_producer_is_never_further_ahead_than_its_queue(streams: Streams, queue: int, between_hosts: bool) -> None:
     """Between hosts, there is a queue on each, and a step in the hands of what carries them."""
@@ -220,6 +220,7 @@ def test_a_policy_on_one_port_does_not_leak_to_another_between_the_same_two_task
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_the_steps_of_each_writing_instance_are_counted_for_themselves(streams: Streams) -> None:
     streams.run(
         "  - {name: sim, func: ./write.py, taskCount: 3, args: [out.h5, 7, 'w{instance}'], "

@@ -122,7 +122,7 @@ class TestEnsembles:
             assert by_writer(got) == {f"w{source}": list(range(count)) for source in sources}, (reader, got)
             assert len(got) == count * len(sources)
 
-    @pytest.mark.nightly
+    @pytest.mark.usual(also_between_hosts=["5-2"])
     @SHAPES
     def test_of_python_programs(self, streams: Streams, writers: int, readers: int) -> None:
         streams.run(
@@ -263,7 +263,7 @@ def test_globs_on_either_side_in_any_order(
 class TestWhoReadsAndWrites:
     """All ranks, some, or only rank 0, on either side; a key only where the program's calls do not tell."""
 
-    @pytest.mark.usual("all-some")
+    @pytest.mark.usual("all-some", also_between_hosts=["zero-all", "each-zero"])
     @MPICH
     @pytest.mark.parametrize("writers", ["all", "some", "zero"])
     @pytest.mark.parametrize("readers", ["all", "some", "zero", "each"])
@@ -281,7 +281,7 @@ class TestWhoReadsAndWrites:
             mine = [line.partition(" on ")[0] for line in got if line.endswith(f"on {rank}")]
             assert mine == (steps("w", 6) if rank < reading else []), (rank, got)
 
-    @pytest.mark.usual("nreaders")
+    @pytest.mark.usual("nreaders", also_between_hosts=["no key"])
     @pytest.mark.one_host("each host keeps all steps for its own ranks", "no key")
     @MPICH
     @pytest.mark.parametrize("key", ["", ", nreaders: 4"], ids=["no key", "nreaders"])
@@ -305,6 +305,7 @@ class TestWhoReadsAndWrites:
             assert "give the in-port 'nreaders: 4'" in told.err
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     @MPI4PY
     def test_only_rank_0_of_python_programs(self, streams: Streams) -> None:
         for name in ("write", "read"):
@@ -404,6 +405,7 @@ for step in range(6):
         assert streams.got("sim") == []
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_tasks_of_which_one_is_not_given_the_steps_between(self, streams: Streams) -> None:
         """The analysis is to get every third step, but the simulation waits for its answer after the first."""
         streams.program("sim.py", self.STEERED)
@@ -444,6 +446,7 @@ class TestWaitsForTheNextStart:
         return told.err
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     @pytest.mark.one_host("two queues and a relay hold steps for which one host has no room")
     def test_two_files_of_which_one_comes_more_often(self, streams: Streams) -> None:
         found = self.stuck(streams, "a.h5 b.h5 a.h5 a.h5 a.h5 b.h5", "a.h5 b.h5", "a.h5", "b.h5")

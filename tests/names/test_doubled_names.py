@@ -98,7 +98,7 @@ def both_of(finished: Finished, one: str, other: str) -> str:
     return named if named in finished.err else f"task '{other}' and task '{one}'"
 
 
-@pytest.mark.usual("memory-alone")
+@pytest.mark.usual("memory-alone", also_between_hosts=["both-one job", "file-alone"])
 @JOBS
 @MODES
 def test_two_tasks_have_published_the_name(
@@ -113,7 +113,7 @@ def test_two_tasks_have_published_the_name(
     assert read(tmp_path) == [] or between_hosts  # what is published on one host is not yet there on another
 
 
-@pytest.mark.usual("memory")
+@pytest.mark.usual("memory", also_between_hosts=["file"])
 @pytest.mark.parametrize(
     ("job", "mode"), [((), "memory"), ((MPIEXEC, "-n", "3"), "both"), ((), "file")], ids=["memory", "both", "file"]
 )
@@ -132,6 +132,7 @@ def test_two_instances_of_an_ensemble(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_two_patterns_of_different_depth(tmp_path: Path) -> None:
     tasks = write("a", "a, '-', s0.h5") + write("b", "b, read, out/s0.h5").replace("'s*.h5'", "'out/s*.h5'")
     finished = run(tmp_path, tasks + ana(), BY_NAME_EARLY)
@@ -140,6 +141,7 @@ def test_two_patterns_of_different_depth(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 @pytest.mark.needs(MPIEXEC)
 def test_two_ranks_one_after_the_other(tmp_path: Path, between_hosts: bool) -> None:
     """The second writes the name when the reader is done with the first's, so that nothing else tells the two apart."""
@@ -159,7 +161,7 @@ for name in ["s0.h5", "s1.h5"] if rank == "0" else ["s0.h5"]:
     assert f"{both} have both published" in finished.err
 
 
-@pytest.mark.usual("memory-alone")
+@pytest.mark.usual("memory-alone", also_between_hosts=["file-one job"])
 @JOBS
 @MODES
 def test_a_reader_in_order_gets_both(tmp_path: Path, job: tuple[str, ...], mode: str) -> None:
@@ -177,6 +179,7 @@ def test_names_that_only_one_task_publishes(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_program_that_is_started_for_each_file(tmp_path: Path) -> None:
     """It opens its file twice, and must get the same one both times."""
     tasks = write("a", "a, '-', s0.h5, s1.h5") + write("b", "b, '-', s0.h5, s1.h5")

@@ -188,7 +188,7 @@ def test_a_loop_that_only_asks_goes_on_after_its_first_iteration(flow: Workflow)
     assert flow.got() == STEERED
 
 
-@pytest.mark.usual("2-names0")
+@pytest.mark.usual("2-names0", also_between_hosts=["3-names2"])
 @pytest.mark.parametrize("names", [("out.h5", "out.h5"), ("*.h5", "out.h5"), ("plt*.h5", "plt{}.h5")])
 @pytest.mark.parametrize("opens", [2, 3])
 def test_opens_per_step(flow: Workflow, names: tuple[str, str], opens: int) -> None:

@@ -59,8 +59,7 @@ def port(filename: str, **keys: Any) -> list[dict[str, Any]]:
 MODES_USUAL = pytest.mark.usual("memory", "file")
 
 
-@pytest.mark.usual("memory")
-@MODES_USUAL
+@pytest.mark.usual("memory", also_between_hosts=["file"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_shell_task_copies_each_step_into_a_folder_of_its_own(tmp_path: Path, mode: str) -> None:
     """`cp {filename} archive/`: what is copied there, and read there again, is a file of the disk."""
@@ -89,8 +88,7 @@ print("listed", sorted(os.listdir("processed")), sorted(glob.glob("processed/*.h
 """
 
 
-@pytest.mark.usual("memory")
-@MODES_USUAL
+@pytest.mark.usual("memory", also_between_hosts=["file"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_consumer_writes_files_of_the_same_names_into_another_folder_and_reads_them_again(
     tmp_path: Path, mode: str
@@ -135,8 +133,7 @@ with h5py.File("made.h5", "w") as file:
 """
 
 
-@pytest.mark.usual("memory")
-@MODES_USUAL
+@pytest.mark.usual("memory", also_between_hosts=["file"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_file_that_a_task_has_made_itself_is_its_own(tmp_path: Path, mode: str) -> None:
     """Under names that are the in-port's: created, renamed, copied. Once it has removed one, the name is the step's."""
@@ -169,7 +166,10 @@ SPELLED = {
 """In-port, the folder of its task, and the name that this opens; the producer writes ``plt0.h5`` in ``sim``."""
 
 
-@pytest.mark.usual("folder above-memory")
+@pytest.mark.usual(
+    "folder above-memory",
+    also_between_hosts=["absolute pattern, relative name-memory", "absolute pattern of a symlinked folder-file"],
+)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", SPELLED)
 def test_a_folder_is_the_same_however_it_is_called(tmp_path: Path, case: str, mode: str) -> None:
@@ -199,8 +199,7 @@ for folder in ("a", "b", "b/c"):
 """
 
 
-@pytest.mark.usual("memory")
-@MODES_USUAL
+@pytest.mark.usual("memory", also_between_hosts=["file"])
 @pytest.mark.parametrize("mode", MODES)
 def test_files_of_one_name_in_folders_below(tmp_path: Path, mode: str) -> None:
     """A pattern with one folder leaves out what is deeper."""
@@ -280,7 +279,7 @@ print(os.path.exists("old/plt0.h5"))
 """
 
 
-@pytest.mark.usual("memory")
+@pytest.mark.usual("memory", also_between_hosts=["file"])
 @pytest.mark.parametrize("mode", ["memory", "file"])
 def test_whose_a_name_is_waits_for_the_producers_first_file(tmp_path: Path, mode: str) -> None:
     """Both folders are there already: only the producer's first file tells where the steps are."""
@@ -314,6 +313,7 @@ for step in range(2):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_look_into_another_folder_ends_where_all_wait_for_it(tmp_path: Path) -> None:
     """The producer of the in-port cannot begin before this task has."""
     (tmp_path / "old").mkdir()
@@ -323,8 +323,7 @@ def test_a_look_into_another_folder_ends_where_all_wait_for_it(tmp_path: Path) -
     assert log(tmp_path, "sim").splitlines() == ["False", "0", "10"]
 
 
-@pytest.mark.usual("memory")
-@MODES_USUAL
+@pytest.mark.usual("memory", also_between_hosts=["file"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_link_that_was_made_before_the_run(tmp_path: Path, mode: str) -> None:
     """It leads to the step, also where an earlier run has left a file on disk."""
@@ -382,7 +381,11 @@ for step in range(9):
 """
 
 
-@pytest.mark.usual("look-fixed-mkdir-file", "open-numbered-beneath-memory")
+@pytest.mark.usual(
+    "look-fixed-mkdir-file",
+    "open-numbered-beneath-memory",
+    also_between_hosts=["open-fixed-shell-memory", "open-fixed-there-memory"],
+)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("made", ["mkdir", "shell", "beneath", "there"])
 @pytest.mark.parametrize("called", ["fixed", "numbered"])
@@ -423,6 +426,7 @@ for step in range(3):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_no_file_comes_into_a_folder_that_its_producer_has_made(tmp_path: Path) -> None:
     """Who looks there is not held up once all wait for each other, and what it makes there itself is its own."""
     write = task(tmp_path, "write", ARCHIVED, outports=port("plt*.h5"))
@@ -441,7 +445,7 @@ for step in range(4):
 """
 
 
-@pytest.mark.usual("both")
+@pytest.mark.usual("both", also_between_hosts=["file"])
 @pytest.mark.parametrize("mode", ["file", "both"])
 def test_a_file_that_is_on_the_disk_before_its_step_is_there_is_that_step(tmp_path: Path, mode: str) -> None:
     """What a reader opens in a folder of which only its producer knows yet counts as read, on whatever host."""
@@ -469,8 +473,7 @@ for step in range(3):
 """
 
 
-@pytest.mark.nightly
-@MODES_USUAL
+@pytest.mark.usual(also_between_hosts=["memory", "file"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_folder_that_is_made_anew_while_a_reader_waits_for_a_file_in_it(tmp_path: Path, mode: str) -> None:
     (tmp_path / "out").mkdir()
@@ -479,7 +482,7 @@ def test_a_folder_that_is_made_anew_while_a_reader_waits_for_a_file_in_it(tmp_pa
     assert log(tmp_path, "read").splitlines() == ["read 0", "read 1", "read 2"]
 
 
-@pytest.mark.usual("both")
+@pytest.mark.usual("both", also_between_hosts=["memory", "file"])
 @pytest.mark.parametrize("mode", MODES)
 def test_files_that_lie_where_a_producer_has_put_none_are_the_disks(flow: Workflow, mode: str) -> None:
     """What it starts from, and modules of Python, though the out-port's pattern matches them."""

@@ -97,7 +97,7 @@ def alone(folder: Path, text: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.usual("numbered-memory", "rewritten-file")
+@pytest.mark.usual("numbered-memory", "rewritten-file", also_between_hosts=["rewritten-memory"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("names", ["rewritten", "numbered"])
 def test_virtual_datasets_and_links_lead_to_the_steps_of_their_own_step(tmp_path: Path, names: str, mode: str) -> None:
@@ -125,6 +125,7 @@ for step in range({STEPS}):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_parts_of_steps_that_were_not_looked_into_go_by(tmp_path: Path) -> None:
     """Only every second step is read through; its parts are those of that step."""
     kinds = ("left", "right", "all")
@@ -160,7 +161,7 @@ for step in range({STEPS}):
 """
 
 
-@pytest.mark.usual("a mesh after each state")
+@pytest.mark.usual("a mesh after each state", also_between_hosts=["one mesh, written after the first state"])
 @pytest.mark.parametrize("case", MESHES)
 def test_a_file_that_is_linked_to_before_it_is_written(tmp_path: Path, case: str) -> None:
     run(
@@ -224,7 +225,7 @@ for step in range(4):
 
 
 @pytest.mark.needs("python:tables", "python:netCDF4")
-@pytest.mark.usual("state.h5-memory")
+@pytest.mark.usual("state.h5-memory", also_between_hosts=["state{}.h5-memory"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["state.h5", "state{}.h5"])
 def test_each_library_of_a_program_reads_the_same_step(tmp_path: Path, name: str, mode: str) -> None:
@@ -249,6 +250,7 @@ for step in range(4):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_file_that_is_read_by_a_library_and_as_bytes(tmp_path: Path) -> None:
     run(
         tmp_path,
@@ -283,6 +285,7 @@ for step in range(4):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 @pytest.mark.one_host("its reader asks the board whether the producer waits, which is on another host")
 def test_the_first_file_is_there_as_bytes_although_the_next_has_been_written(tmp_path: Path) -> None:
     run(
@@ -316,6 +319,7 @@ for step in range(1, 8):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_link_into_the_same_file_while_later_steps_are_there(tmp_path: Path) -> None:
     text = STREAM.replace("range(4)", "range(8)") + '        file["itself"] = h5py.ExternalLink("state.h5", "/x")\n'
     run(
@@ -331,6 +335,7 @@ READ_ONE_OF_PARTS = PARTS + 'with h5py.File("all.h5") as file:\n    print(read(f
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_parts_that_lie_beside_the_ports_are_read_from_the_disk(tmp_path: Path) -> None:
     """The reader's pattern fits them, too; the producer has them in no port."""
     run(
@@ -341,7 +346,7 @@ def test_parts_that_lie_beside_the_ports_are_read_from_the_disk(tmp_path: Path) 
     assert log(tmp_path, "read") == alone(tmp_path / "alone", WRITE_ONE_OF_PARTS + READ_ONE_OF_PARTS)
 
 
-@pytest.mark.usual("both")
+@pytest.mark.usual("both", also_between_hosts=["file"])
 @pytest.mark.parametrize("mode", ["both", "file"])
 def test_parts_that_were_let_go_are_read_from_the_disk_and_count(tmp_path: Path, mode: str) -> None:
     """There are more of them than may wait for the file that shows them."""

@@ -116,7 +116,7 @@ WAYS = ["opendir", "fdopendir", "openat", "chdir", "readdir_r", "telldir", "rewi
 WAYS += ["glob", "nftw", "ftw"]
 
 
-@pytest.mark.usual("both")
+@pytest.mark.usual("both", also_between_hosts=["memory", "file"])
 @pytest.mark.needs("gcc")
 def test_every_way_to_list_under_every_name_of_the_folder(folders: Folders, list_folder: Path, tmp_path: Path) -> None:
     """The reader's own folder and the producer's, by relative, absolute and linked names, show the same steps."""
@@ -364,6 +364,7 @@ class TestStartedAgain:
         assert streams.got("all") == [f"(0): {number}" for number in range(5)]
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_not_after_names_of_its_own(self, tmp_path: Path) -> None:
         """A program that ends after two steps that it named by itself is done, as ever."""
         streams = Streams(tmp_path)
@@ -488,6 +489,7 @@ class TestWholeSeries:
         assert "listing: end" in ran.err
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_a_series_that_waits_on_disk(self, tmp_path: Path) -> None:
         """It is that remedy. On a reader's host without the disk it takes memory, and is not held up for that."""
         streams, _ = self.outgrown(tmp_path, ", mode: both")
@@ -539,7 +541,7 @@ class TestAtOnce:
         )
         assert streams.got("peek") == ["0"]
 
-    @pytest.mark.usual("16-1")
+    @pytest.mark.usual("16-1", also_between_hosts=["2-0"])
     @pytest.mark.one_host("two queues and a relay hold steps for which one host has no room", "2-0")
     @pytest.mark.parametrize(("reorder", "shown"), [(16, "1"), (2, "0")])
     def test_another_in_port_is_full(self, tmp_path: Path, reorder: int, shown: str) -> None:
@@ -565,6 +567,7 @@ class TestAtOnce:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 @pytest.mark.mpi
 @pytest.mark.needs(MPIEXEC, "python:mpi4py")
 @pytest.mark.one_host("`rerun:` has no effect on a task with ranks on several hosts")

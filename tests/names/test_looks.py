@@ -105,7 +105,12 @@ def copies(flow: Workflow) -> list[list[int]]:
 ALL = [[i] * 1000 for i in range(STEPS)]
 
 
-@pytest.mark.usual("cp-file", "os.path.exists-memory", "netCDF4-both")
+@pytest.mark.usual(
+    "cp-file",
+    "os.path.exists-memory",
+    "netCDF4-both",
+    also_between_hosts=["test -f-memory", "while [ ! -e ]-both", "h5py.is_hdf5-memory"],
+)
 @pytest.mark.needs("python:netCDF4")
 @pytest.mark.parametrize("mode", ["memory", "both", "file"])
 @pytest.mark.parametrize("way", WAYS)
@@ -174,6 +179,7 @@ while True:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_failure_long_after_a_look_at_the_end_is_one(flow: Workflow) -> None:
     """A program that goes on without a file that does not come, and fails later, has failed."""
     writer(flow, 1)
@@ -211,7 +217,7 @@ read("s0.h5")
     assert flow.got() == [0]
 
 
-@pytest.mark.usual("latest")
+@pytest.mark.usual("latest", also_between_hosts=["policy1"])
 @pytest.mark.parametrize("policy", ["latest", {"every": 1, "queue": 1, "when_full": "drop-newest"}])
 def test_looks_where_steps_are_dropped_wait_for_the_first_alone(flow: Workflow, policy: object) -> None:
     """A reader that may leave out steps goes at its own pace."""
@@ -242,6 +248,7 @@ for i in range(8):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_look_waits_though_the_queue_of_another_port_is_full(flow: Workflow) -> None:
     """One producer is ahead of the reader and waits for it; what the reader asks for first is another one's."""
     writer(flow, 8)
@@ -277,6 +284,7 @@ for i in range(6):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_an_optional_file_under_a_wide_pattern_costs_no_step(flow: Workflow) -> None:
     """All wait for the reader, which looks for a file that nobody writes: it is told so, and the log says it once."""
     writer(flow, 6)
@@ -315,6 +323,7 @@ print("sizes", len(set(sizes[:2])), len(set(sizes[2:])), sizes[2] - sizes[0] >= 
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_look_from_within_an_open_shows_what_is_opened(flow: Workflow) -> None:
     """A second step is there already while the first is open."""
     writer(flow, 2, "state.h5")
@@ -375,6 +384,7 @@ read("s3.h5")
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_look_waits_for_another_process_of_its_rank(flow: Workflow) -> None:
     """As the workers of a pool do: what one looks for comes when the other has read what is there."""
     writer(flow, 8)
@@ -495,6 +505,7 @@ for i in range(4):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_program_that_lists_until_there_are_enough_makes_the_queue_grow(flow: Workflow) -> None:
     """It reads none before: as far as `reorder` goes, the writer need not wait for that."""
     writer(flow, 6)
@@ -514,6 +525,7 @@ def test_a_program_that_lists_for_more_than_will_come_is_ended(flow: Workflow) -
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_program_that_lists_for_more_than_a_queue_may_hold_is_told_of(flow: Workflow) -> None:
     """Nothing is let go for it: it would not count that. It goes on when it reads."""
     writer(flow, 4)
@@ -524,7 +536,7 @@ def test_a_program_that_lists_for_more_than_a_queue_may_hold_is_told_of(flow: Wo
     assert "; if it wants more than the 2 files that are there, give it `reorder:` with as many, or, if all, " in told
 
 
-@pytest.mark.nightly
+@pytest.mark.usual(also_between_hosts=["strict0", "strict1"])
 @pytest.mark.parametrize("strict", [[], ["--strict"]])
 def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow, strict: list[str]) -> None:
     """A name that is written differently: the queue grows, the writer ends, and so does who asks for nothing else."""
@@ -569,7 +581,7 @@ for i in range(4):
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.usual(also_between_hosts=["s_0.h5-print(1, flush=True)"])
 @pytest.mark.parametrize(
     ("name", "work"),
     [
@@ -589,6 +601,7 @@ def test_a_poll_for_a_file_of_another_origin_is_not_ended(flow: Workflow, name: 
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_poll_for_a_file_that_another_task_may_yet_make_is_not_ended(flow: Workflow) -> None:
     """The name may be misspelt; but a task runs, and does."""
     writer(flow, 1)

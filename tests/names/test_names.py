@@ -162,6 +162,18 @@ def hdf5_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "memory-rename",
     "file-write",
     "file-rename",
+    also_between_hosts=[
+        "file-openat2",
+        "file-pwrite",
+        "file-append",
+        "file-fopen",
+        "file-fdopen",
+        "file-writev",
+        "file-mmap",
+        "file-dup",
+        "file-exit",
+        "file-fork",
+    ],
 )
 @pytest.mark.needs("gcc", "g++")
 @pytest.mark.parametrize("way", WRITE_WAYS)
@@ -257,7 +269,22 @@ def test_a_polling_python_consumer(pairs: Pairs) -> None:
     assert pair.files() == []
 
 
-@pytest.mark.usual("memory-static-static-s.h5", "memory-shared-static-s%d.h5", "file-static-shared-s%d.h5")
+@pytest.mark.usual(
+    "memory-static-static-s.h5",
+    "memory-shared-static-s%d.h5",
+    "file-static-shared-s%d.h5",
+    also_between_hosts=[
+        "memory-static-static-s%d.h5",
+        "memory-static-shared-s%d.h5",
+        "memory-static-shared-s.h5",
+        "memory-shared-static-s.h5",
+        "file-static-static-s%d.h5",
+        "file-static-static-s.h5",
+        "file-static-shared-s.h5",
+        "file-shared-static-s%d.h5",
+        "file-shared-static-s.h5",
+    ],
+)
 @pytest.mark.needs("h5cc")
 @pytest.mark.parametrize("name", ["s%d.h5", "s.h5"])
 @pytest.mark.parametrize(("writer", "reader"), [("static", "static"), ("static", "shared"), ("shared", "static")])
@@ -308,7 +335,11 @@ tables.open_file = open_file
 """
 
 
-@pytest.mark.usual("memory-netcdf-s%d.h5", "memory-pytables-s.h5")
+@pytest.mark.usual(
+    "memory-netcdf-s%d.h5",
+    "memory-pytables-s.h5",
+    also_between_hosts=["memory-pytables polling-s%d.h5", "file-netcdf-s.h5"],
+)
 @pytest.mark.needs("h5cc", "python:netCDF4", "python:tables")
 @pytest.mark.parametrize("name", ["s%d.h5", "s.h5"])
 @pytest.mark.parametrize("reader", [NETCDF, TABLES, POLLED + TABLES], ids=["netcdf", "pytables", "pytables polling"])

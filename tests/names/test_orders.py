@@ -161,6 +161,7 @@ def test_ranks_that_all_list_until_there_are_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_looks_at_a_file_that_only_one_rank_of_the_writer_can_still_write(tmp_path: Path) -> None:
     """The other one has ended: it is not waited for. Looks that do not wait wait once they are made for `poll_end`."""
     write_program(tmp_path / "write.py", SHARE)
@@ -242,7 +243,7 @@ def shared(folder: Path, program: str, shares: list[str], reads: str, port: str 
 BY_MPI = pytest.param(SHARE_UNTIL_FINALIZE, marks=pytest.mark.needs("python:mpi4py"))
 
 
-@pytest.mark.usual("ended")
+@pytest.mark.usual("ended", also_between_hosts=["in-finalize"])
 @pytest.mark.mpi
 @pytest.mark.parametrize("program", [SHARE, BY_MPI], ids=["ended", "in-finalize"])
 def test_a_rank_that_has_ended_brings_nothing(tmp_path: Path, program: str) -> None:
@@ -252,6 +253,7 @@ def test_a_rank_that_has_ended_brings_nothing(tmp_path: Path, program: str) -> N
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 @pytest.mark.mpi
 def test_a_look_for_what_a_rank_that_has_ended_did_not_write(tmp_path: Path) -> None:
     said = shared(tmp_path, SHARE, ["s-0,s-1,s-2,s-3", "s-4"], names(9, 0, 1, 2, 3, 4), ", reorder: 2")

@@ -65,7 +65,7 @@ def run(flow: Workflow, reads: str, size: int, **port: object) -> tuple[list[str
     return log.splitlines(), done.err
 
 
-@pytest.mark.usual("reads0", "reads2")
+@pytest.mark.usual("reads0", "reads2", also_between_hosts=["reads1", "reads3"])
 @pytest.mark.parametrize("reads", PASSES)
 def test_small_files_are_there_again(flow: Workflow, reads: str) -> None:
     """Also while their producer could yet begin another file."""
@@ -74,7 +74,7 @@ def test_small_files_are_there_again(flow: Workflow, reads: str) -> None:
     assert "hint" not in err
 
 
-@pytest.mark.usual("reads0", "reads2")
+@pytest.mark.usual("reads0", "reads2", also_between_hosts=["reads1", "reads3"])
 @pytest.mark.parametrize("reads", PASSES)
 def test_large_files_of_which_some_are_gone_are_told(flow: Workflow, reads: str) -> None:
     said, err = run(flow, reads, LARGE)
@@ -83,7 +83,7 @@ def test_large_files_of_which_some_are_gone_are_told(flow: Workflow, reads: str)
     assert err.count("hint: task 'reader'") == 1 and "'reorder: 6'" in " ".join(err.split())
 
 
-@pytest.mark.usual("reads0", "reads2")
+@pytest.mark.usual("reads0", "reads2", also_between_hosts=["reads1", "reads3"])
 @pytest.mark.parametrize("reads", PASSES)
 def test_large_files_stay_as_the_port_says(flow: Workflow, reads: str) -> None:
     said, err = run(flow, reads, LARGE, reorder=6)

@@ -51,7 +51,7 @@ def con(args: str = "outfile.h5", port: str = ", as: outfile.h5", more: str = ""
 class TestGivenInTheFile:
     """`as: outfile.h5` on an in-port."""
 
-    @pytest.mark.usual("memory")
+    @pytest.mark.usual("memory", also_between_hosts=["file"])
     @MODES
     def test_each_open_is_the_next_step(self, streams: Streams, mode: str) -> None:
         streams.run(sim(port=f", mode: {mode}") + con())
@@ -60,6 +60,7 @@ class TestGivenInTheFile:
         assert sorted(path.name for path in streams.folder.glob("*.h5")) == on_disk
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_the_producer_writes_one_name_too(self, streams: Streams) -> None:
         streams.run((sim("a.h5") + con()).replace("filename: '*.h5'", "filename: a.h5"))
         assert streams.got("con") == steps("sim", STEPS)
@@ -70,6 +71,7 @@ class TestGivenInTheFile:
         assert "con: ended without ever using its memory port 'outfile.h5'" in finished.err
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     @pytest.mark.one_host("the order of files of one name from several hosts may differ from host to host")
     def test_two_producers_in_the_order_of_publication_alike_on_all_ranks(self, streams: Streams) -> None:
         streams.program("ranks.py", READ_ON_RANKS)
@@ -84,6 +86,7 @@ class TestGivenInTheFile:
         assert got[0] == got[1]
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_the_keys_that_go_with_a_stream(self, streams: Streams) -> None:
         """Two opens of each second step, after two that find nothing."""
         streams.program(
@@ -153,6 +156,7 @@ except FileNotFoundError:
         assert streams.got("con") == ["sim 0", "sim 2", "end 0"]
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_a_start_for_each_step_and_loops_in_it(self, streams: Streams) -> None:
         """With `{filename}`, which is the producer's name, each open of one start is a step."""
         streams.program(
@@ -172,6 +176,7 @@ for _ in range(2):
         assert started == ["start out_0.h5", "start out_2.h5"]
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_channels_and_names_in_order(self, streams: Streams) -> None:
         """Programs that use `wilkins.transport` find the steps by the port's pattern, under the name."""
         streams.program(
@@ -191,7 +196,7 @@ for name in steps.names("*.h5"):
         streams.run(sim() + con("", func="channel.py"))
         assert streams.got("con") == steps("outfile.h5", STEPS)
 
-    @pytest.mark.usual("mpich-shared")
+    @pytest.mark.usual("mpich-shared", also_between_hosts=["openmpi-static"])
     @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
     @pytest.mark.parametrize(
         ("mpi", "launcher"),
@@ -286,6 +291,7 @@ class TestFoundByTheFirstOpen:
         assert streams.got("con") == steps("sim", 3)
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_a_start_that_opens_nothing_is_not_repeated(self, streams: Streams) -> None:
         """Its step is left out, and the next start is for the step behind it."""
         streams.program("loop.py", LOOP.replace("import h5py", "import h5py\nif 'out_1' in sys.argv[2]: sys.exit(0)"))
@@ -293,6 +299,7 @@ class TestFoundByTheFirstOpen:
         assert streams.got("con") == steps("sim", [0, 2, 3])
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_the_first_start_opens_nothing(self, streams: Streams) -> None:
         streams.program("loop.py", LOOP.replace("import h5py", "import h5py\nif 'out_0' in sys.argv[2]: sys.exit(0)"))
         finished = streams.run(sim() + loop(1), code=1)
@@ -319,6 +326,7 @@ class TestFoundByTheFirstOpen:
         assert streams.summary()["con"]["consumed"] == 3 and streams.summary()["con"]["starts"] == 1
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     @pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich")
     def test_ranks_that_open_it_together(self, streams: Streams) -> None:
         """Collective MPI-IO."""
@@ -353,6 +361,7 @@ class TestNeverByAGuess:
         return con("'{filename}'", "", more, "guess.py")
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_looks_decide_nothing(self, streams: Streams) -> None:
         program = """\
 assert not os.path.exists("mask.h5") and not os.access("mask.h5", os.R_OK) and not h5py.is_hdf5("mask.h5")
@@ -363,6 +372,7 @@ assert not os.path.exists("mask.h5")
         assert streams.got("con") == steps("sim", STEPS)
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_a_producers_name_with_another_number_is_waited_for(self, streams: Streams) -> None:
         """Asked for before it is there; after it, no name stands in any more."""
         program = 'read("out_1.h5")\nread("out_3.h5")\n'
@@ -389,6 +399,7 @@ assert not os.path.exists("mask.h5")
         assert streams.got("con") == []
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_a_file_that_the_program_has_written_itself(self, streams: Streams) -> None:
         """Also over one that an earlier run has left."""
         self.leave(streams)
@@ -416,12 +427,13 @@ read("outfile.h5")
         assert NOTE in finished.err
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_a_second_name(self, streams: Streams) -> None:
         finished = streams.run(sim(count=30) + self.told(streams, "read('outfile.h5')\nread('other.h5')\n"), code=4)
         assert "'outfile.h5' stands for the next step of '*.h5' for con, so 'other.h5' never comes" in finished.err
         assert streams.got("con") == ["sim 0"]
 
-    @pytest.mark.nightly
+    @pytest.mark.usual(also_between_hosts=["in7.h5"])
     @pytest.mark.parametrize("name", ["outfile.h5", "in7.h5"])
     def test_a_producer_publishes_the_name_later(self, streams: Streams, name: str) -> None:
         """Or one that differs only in its number."""
@@ -455,7 +467,7 @@ class TestEnsembles:
     """Instances that write the same names in one folder: each reader gets the files of its own producers."""
 
     @pytest.mark.one_host("the trace of each host has its own order of publication")
-    @pytest.mark.nightly
+    @pytest.mark.usual(also_between_hosts=["memory-once-1-4-2"])
     @pytest.mark.parametrize(("writers", "readers"), [(4, 2), (2, 4), (3, 3)])
     @pytest.mark.parametrize("ranks", [1, 2])
     @pytest.mark.parametrize("opens", ["loop", "once"])
@@ -501,7 +513,7 @@ class TestEnsembles:
         )
         assert [streams.summary()[f"con[{k}]"]["consumed"] for k in range(2)] == [3, 3]
 
-    @pytest.mark.nightly
+    @pytest.mark.usual(also_between_hosts=["file"])
     @pytest.mark.parametrize("mode", ["both", "file"])
     def test_a_file_on_disk_that_another_instance_replaces(self, streams: Streams, mode: str) -> None:
         """Before its reader opens it, and while it has it open: the reader gets its own, the disk keeps the last."""

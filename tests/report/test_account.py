@@ -90,6 +90,7 @@ class TestReaderThatEndsEarly:
         assert record["exit_code"] == 1 and "--strict" in record["reason"]
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_that_says_it_is_enough_is_not_told_and_does_not_fail(self, workflow: Workflow) -> None:
         writer(workflow)
         workflow.task("ana", read("plt0000.h5", "plt0001.h5"), enough=True, inports=[{"filename": "plt*.h5"}])
@@ -199,6 +200,7 @@ for step in range(3):
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_start_for_each_step_of_two_ports_of_which_one_is_longer(workflow: Workflow) -> None:
     writer(workflow, "a{}.h5", 2, "short")
     writer(workflow, "b{}.h5", 4, "long")
@@ -256,6 +258,7 @@ class TestNoNameMatches:
         workflow.tasks[-1]["args"] = ["{filename}"]
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_of_a_program_that_is_started_for_each_step(self, workflow: Workflow) -> None:
         self.tasks(workflow)
         ran = workflow.run()
@@ -341,6 +344,7 @@ except FileNotFoundError:
         assert "it used no file of such a name, nor of one like it" in told and "static" not in told
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_a_program_that_starts_another_without_its_environment(self, workflow: Workflow) -> None:
         """The files lie on disk, which tells it."""
         (workflow.folder / "plt0000.h5").touch()  # an older one says nothing
@@ -510,6 +514,7 @@ class TestAskedInVain:
         assert "the last step has '/g/density'" in told
 
     @pytest.mark.nightly
+    @pytest.mark.also_between_hosts
     def test_a_program_that_asks_and_goes_on_is_not_named(self, workflow: Workflow) -> None:
         read = (
             "import h5py\nfor step in range(3):\n    with h5py.File(f'u{step}.h5') as file:\n"
@@ -641,7 +646,7 @@ def test_a_file_that_is_written_once_and_opened_with_each_step(tmp_path: Path, p
     assert ("hint: task 'reader'" in ran.err) == ("'opens_per_step:'" in flow.log()) == (not port)
 
 
-@pytest.mark.usual("stop")
+@pytest.mark.usual("stop", also_between_hosts=["continue"])
 @pytest.mark.parametrize("on_failure", ["stop", "continue"])
 def test_a_program_that_fails_over_a_step_that_was_let_go(workflow: Workflow, on_failure: str) -> None:
     """Its own error says only that the file is missing."""
@@ -654,7 +659,7 @@ def test_a_program_that_fails_over_a_step_that_was_let_go(workflow: Workflow, on
     assert "more about this: `wilkins help looking-at-files`" in told
 
 
-@pytest.mark.usual("latest-dropped")
+@pytest.mark.usual("latest-dropped", also_between_hosts=["2-skipped"])
 @pytest.mark.one_host("steps that were left out do not cross, and the reader's host knows nothing of them")
 @pytest.mark.parametrize(("policy", "fate"), [("latest", "dropped"), (2, "skipped")])
 def test_a_program_that_fails_over_a_step_that_its_port_did_not_keep(

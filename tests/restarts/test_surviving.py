@@ -37,7 +37,7 @@ from wilkins.launch.watch.decide import delay
 # Producers.
 
 
-@pytest.mark.usual("anew-before", "checkpoint-simulate")
+@pytest.mark.usual("anew-before", "checkpoint-simulate", also_between_hosts=["anew-simulate", "checkpoint-before"])
 @pytest.mark.parametrize("where", ["simulate", "before"])
 @pytest.mark.parametrize(("more", "begins"), [("", [0, 0]), (CHECKPOINTS, [0, 8])], ids=["anew", "checkpoint"])
 def test_a_producer_goes_on_and_no_step_comes_twice(tmp_path: Path, where: str, more: str, begins: list[int]) -> None:
@@ -56,6 +56,7 @@ def test_a_producer_goes_on_and_no_step_comes_twice(tmp_path: Path, where: str, 
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_producer_that_fails_again_and_again_while_it_makes_steps_again(tmp_path: Path) -> None:
     """At a step that it makes again, then at one beyond, then at the first new one."""
     done = run(
@@ -85,7 +86,7 @@ def test_steps_on_disk_are_whole_after_a_failure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["memory", "both"])
 @pytest.mark.parametrize("name", ["state.h5", "plt{step}.h5"])
 @pytest.mark.parametrize("death", ["before", "rests", "after"])
-@pytest.mark.nightly
+@pytest.mark.usual(also_between_hosts=["rests-plt{step}.h5-both"])
 def test_a_file_that_rests_when_a_checkpoint_is_written(tmp_path: Path, death: str, name: str, mode: str) -> None:
     """It is a step only when the program turns to its next file: a checkpoint in between holds it, or is none."""
     (tmp_path / "rests.py").write_text(
@@ -139,7 +140,7 @@ def test_a_program_that_makes_other_steps_is_told(tmp_path: Path) -> None:
 # Consumers.
 
 
-@pytest.mark.usual("writing")
+@pytest.mark.usual("writing", also_between_hosts=["closed"])
 @pytest.mark.parametrize("where", ["open", "closed", "writing", "written"])
 def test_a_filter_handles_a_step_again_and_its_own_comes_once(tmp_path: Path, where: str) -> None:
     workflow = SIMULATION + FILTERED + "    restart: each-step\n" + RESTART + LAST
@@ -160,6 +161,7 @@ def test_a_consumer_goes_on_with_the_next_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_stream_of_one_name_comes_again(tmp_path: Path) -> None:
     (tmp_path / "write.py").write_text(
         "import h5py\nfor step in range(9):\n    with h5py.File('state.h5', 'w') as file:\n"
@@ -213,6 +215,7 @@ def test_all_go_back_where_one_cannot_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_state_that_was_never_saved_lacks_all_steps(tmp_path: Path) -> None:
     done = run(tmp_path, SIMULATION + CHECKPOINTS + TRAINED + RESTART, DIE_train="1")
     assert done.code == 0, done.out + done.err
@@ -234,6 +237,7 @@ def test_a_task_goes_on_alone_from_a_point_of_an_earlier_run(tmp_path: Path) -> 
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_going_back_together_counts_as_a_retry(tmp_path: Path) -> None:
     done = run(tmp_path, SIMULATION + CHECKPOINTS + TRAINED + RESTART + "    retries: 2\n", DIE_train="10:99")
     assert done.code == 1, done.out + done.err
@@ -284,6 +288,7 @@ def _said(tree: Tree) -> str:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_run_that_waits_for_a_start_is_not_stuck(tmp_path: Path) -> None:
     """All others wait; nothing ends the run before the start comes."""
     done = run(tmp_path, SIMULATION + RESTART.replace("50ms", "4s") + READER, DIE_simulate="3")
@@ -366,6 +371,7 @@ def test_a_task_starts_after_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_producer_may_come_after_another_of_one_reader(tmp_path: Path) -> None:
     (tmp_path / "member.py").write_text(MEMBER)
     workflow = (
@@ -409,6 +415,7 @@ def test_what_comes_after_a_failure_is_not_started(tmp_path: Path, command: Sequ
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_an_order_that_waits_in_a_circle_with_files_ends(tmp_path: Path) -> None:
     """`late` gives `join` a step only after the end of `write`, whose steps `join` does not take before."""
     (tmp_path / "write.py").write_text(

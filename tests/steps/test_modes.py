@@ -137,7 +137,7 @@ def same_files(one: Path, other: Path, names: list[str], *, bytes_too: bool) -> 
         assert not bytes_too or (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
-@pytest.mark.usual("h5py-both")
+@pytest.mark.usual("h5py-both", also_between_hosts=["netCDF4-file"])
 @MODES
 @pytest.mark.parametrize("kind", list(PROGRAMS))
 @pytest.mark.needs("python:h5py", "python:netCDF4", "python:tables", "h5diff")
@@ -174,7 +174,7 @@ def test_serial_c(tmp_path: Path, mode: str, static: bool) -> None:
     assert not hidden_in(tmp_path)
 
 
-@pytest.mark.nightly
+@pytest.mark.usual(also_between_hosts=["mpich-one-job-static-file"])
 @MODES
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @pytest.mark.parametrize("launch", ["alone", "one-job"])
@@ -203,7 +203,7 @@ def test_parallel_files(tmp_path: Path, mode: str, mpi: str, launch: str, static
     assert not hidden_in(tmp_path)
 
 
-@pytest.mark.usual("both")
+@pytest.mark.usual("both", also_between_hosts=["file"])
 @pytest.mark.one_host("steps with relative names cannot cross once their producer has turned to another folder")
 @MODES
 @pytest.mark.needs("python:h5py")
@@ -230,7 +230,7 @@ def test_a_programs_handling_of_its_files(tmp_path: Path, mode: str) -> None:
             assert path.read_bytes() == (coupled / path.relative_to(alone)).read_bytes(), path.name
 
 
-@pytest.mark.usual("both")
+@pytest.mark.usual("both", also_between_hosts=["memory", "file"])
 @pytest.mark.parametrize("mode", ["memory", "both", "file"])
 @pytest.mark.needs("python:h5py")
 def test_rewritten_name(tmp_path: Path, mode: str) -> None:
@@ -243,7 +243,7 @@ def test_rewritten_name(tmp_path: Path, mode: str) -> None:
     assert not hidden_in(tmp_path)
 
 
-@pytest.mark.usual("latest-both")
+@pytest.mark.usual("latest-both", also_between_hosts=["3-file"])
 @MODES
 @pytest.mark.parametrize("policy", ["latest", "3"])
 @pytest.mark.needs("python:h5py")
@@ -272,7 +272,7 @@ while last not in seen and time.monotonic() < until:
     assert not hidden_in(tmp_path)
 
 
-@pytest.mark.usual("both")
+@pytest.mark.usual("both", also_between_hosts=["file"])
 @MODES
 @pytest.mark.needs("python:h5py")
 def test_a_producer_killed_while_it_writes(tmp_path: Path, mode: str) -> None:
@@ -340,7 +340,7 @@ def test_a_full_disk(small_disk: Path, mode: str) -> None:
     assert not hidden_in(small_disk)
 
 
-@pytest.mark.usual("both")
+@pytest.mark.usual("both", also_between_hosts=["file"])
 @pytest.mark.needs("root", "mount")
 @MODES
 @pytest.mark.needs("python:h5py")
@@ -354,7 +354,7 @@ def test_a_folder_one_may_not_write_to(small_disk: Path, mode: str) -> None:
     assert "errno = 30" in done.out, "Read-only file system"
 
 
-@pytest.mark.usual("both-left1", "memory-left0")
+@pytest.mark.usual("both-left1", "memory-left0", also_between_hosts=["file-left2"])
 @pytest.mark.parametrize(("mode", "left"), [("memory", []), ("both", ["out.h5"]), ("file", [])])
 @pytest.mark.needs("python:h5py")
 def test_a_consumer_that_removes_what_it_has_read(tmp_path: Path, mode: str, left: list[str]) -> None:
@@ -470,7 +470,7 @@ print("read back")
 """
 
 
-@pytest.mark.usual("alone-both")
+@pytest.mark.usual("alone-both", also_between_hosts=["one job-file"])
 @MODES
 @pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "3")], ids=["alone", "one job"])
 @pytest.mark.needs("python:h5py", "python:mpi4py", MPIEXEC)

@@ -26,7 +26,7 @@ for step in range(4):
 WHOLE = [[step, 10 * step, 10 * step + 1] for step in range(4)]
 
 
-@pytest.mark.usual("next")
+@pytest.mark.usual("next", also_between_hosts=["3"])
 @pytest.mark.parametrize("publish", [3, "next"])
 def test_a_file_that_is_reopened_is_one_step(flow: Workflow, publish: object) -> None:
     """Created, closed, and reopened twice to add to it, as openPMD writers do: one step, and only when it is whole."""
@@ -63,6 +63,7 @@ def test_next_publishes_when_the_name_is_created_anew(flow: Workflow) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_creating_a_resting_name_empties_it(flow: Workflow) -> None:
     """With `publish: 2`, a file that is created twice holds what was written after the second time."""
     flow.task(
@@ -92,7 +93,7 @@ def test_the_default_makes_two_steps_and_says_which_key_would_not(flow: Workflow
     assert "writer: reopened files of 'plt*.h5' 8 times to add to what had been published" in ran.out + ran.err
 
 
-@pytest.mark.usual("True")
+@pytest.mark.usual("True", also_between_hosts=["False"])
 @pytest.mark.needs("h5cc")
 @pytest.mark.parametrize("static", [False, True])
 def test_flushes_of_an_hdf5_inside_the_program(flow: Workflow, static: bool) -> None:
@@ -113,7 +114,7 @@ def test_flushes_of_an_hdf5_inside_the_program(flow: Workflow, static: bool) -> 
     assert ("(`wilkins help static-programs`)" in checked.err) == static
 
 
-@pytest.mark.usual("True")
+@pytest.mark.usual("True", also_between_hosts=["False"])
 @pytest.mark.parametrize("given", [False, True])
 def test_one_name_that_is_appended_to(flow: Workflow, given: bool) -> None:
     """Each close is a step. The run counts them, unless the workflow file says that it is meant so."""
@@ -132,6 +133,7 @@ def test_one_name_that_is_appended_to(flow: Workflow, given: bool) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_what_a_program_can_do_with_a_resting_file(flow: Workflow) -> None:
     """Its own program sees it as a file, and may read, rename and remove it; nobody else ever sees what it removed."""
     flow.task(
@@ -213,7 +215,7 @@ for name in steps.names("out*.h5"):
 """
 
 
-@pytest.mark.usual("out-{}.h5-2")
+@pytest.mark.usual("out-{}.h5-2", also_between_hosts=["out.h5-next"])
 @pytest.mark.parametrize("publish", [2, "next"])
 @pytest.mark.parametrize("name", ["out.h5", "out-{}.h5"])
 def test_what_a_killed_program_of_a_script_has_left(flow: Workflow, name: str, publish: object) -> None:
@@ -229,6 +231,7 @@ def test_what_a_killed_program_of_a_script_has_left(flow: Workflow, name: str, p
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_what_a_killed_program_of_a_script_has_left_can_be_finished(flow: Workflow) -> None:
     """By a program that opens it to add to it."""
     (flow.folder / "halves.py").write_text(HALVES)
@@ -240,7 +243,7 @@ def test_what_a_killed_program_of_a_script_has_left_can_be_finished(flow: Workfl
     assert flow.got() == [[0, 0], [1, 7]]
 
 
-@pytest.mark.usual("os._exit(0)", "sys.exit(3)")
+@pytest.mark.usual("os._exit(0)", "sys.exit(3)", also_between_hosts=["sys.exit(0)"])
 @pytest.mark.parametrize("ending", ["sys.exit(0)", "os._exit(0)", "sys.exit(3)"])
 def test_a_program_that_ends_by_itself_leaves_its_files_to_the_script(flow: Workflow, ending: str) -> None:
     """Whatever its exit code, and without exit handlers too."""
@@ -270,7 +273,7 @@ def replaced(flow: Workflow, script: str) -> None:
     flow.run()
 
 
-@pytest.mark.usual("execv")
+@pytest.mark.usual("execv", also_between_hosts=["execle", "execve"])
 @pytest.mark.parametrize("call", EXEC)
 @pytest.mark.needs("cc")
 def test_a_program_whose_process_another_one_takes(flow: Workflow, call: str) -> None:
@@ -281,7 +284,7 @@ def test_a_program_whose_process_another_one_takes(flow: Workflow, call: str) ->
     assert "when its program failed" not in flow.log()
 
 
-@pytest.mark.usual("execve")
+@pytest.mark.usual("execve", also_between_hosts=["execle", "execv"])
 @pytest.mark.parametrize("call", EXEC)
 @pytest.mark.needs("cc")
 def test_a_program_whose_process_no_other_takes(flow: Workflow, call: str) -> None:
@@ -303,7 +306,7 @@ def test_a_program_that_starts_others(flow: Workflow, call: str) -> None:
     assert "'first.h5' was closed but not yet published when its program failed" in flow.log()
 
 
-@pytest.mark.usual("os.kill(os.getpid(), 9)-2")
+@pytest.mark.usual("os.kill(os.getpid(), 9)-2", also_between_hosts=["-3", "raise SystemExit(3)-2"])
 @pytest.mark.parametrize(("ending", "steps"), [("", 3), ("raise SystemExit(3)", 2), ("os.kill(os.getpid(), 9)", 2)])
 def test_what_rests_at_the_end_of_a_program(flow: Workflow, ending: str, steps: int) -> None:
     """The last file is published at the end of a program that succeeds, and discarded after one that fails."""
@@ -326,6 +329,7 @@ def test_what_rests_at_the_end_of_a_program(flow: Workflow, ending: str, steps: 
 
 
 @pytest.mark.nightly
+@pytest.mark.also_between_hosts
 def test_a_relay_that_ends_with_its_stream_publishes_its_last_file(flow: Workflow) -> None:
     """A filter that fails because its input has ended has not failed: its last file is published too."""
     flow.task(
@@ -382,7 +386,7 @@ def test_no_poll_ever_sees_a_step_before_it_is_whole(flow: Workflow) -> None:
     assert flow.got() == WHOLE
 
 
-@pytest.mark.usual("3-False")
+@pytest.mark.usual("3-False", also_between_hosts=["4-True"])
 @pytest.mark.parametrize(("count", "told"), [(3, False), (4, True)])
 def test_a_count_of_closes_that_is_never_reached_is_told(flow: Workflow, count: int, told: bool) -> None:
     """The files come only when the program ends; without a word nobody would see why."""
@@ -408,7 +412,7 @@ ctypes.CDLL(None).exit(0)
 }
 
 
-@pytest.mark.nightly
+@pytest.mark.usual(also_between_hosts=["descriptors", "HDF5"])
 @pytest.mark.parametrize("kind", LEAVES_OPEN)
 def test_files_left_open_to_the_end_are_published_in_the_order_in_which_they_were_begun(
     tmp_path: Path, kind: str, between_hosts: bool

@@ -17,7 +17,7 @@ MPIS = pytest.mark.parametrize(
 PARALLEL = {"nyx": 2, "token": 4, "flush": "flush", "write": {"write": 1, "dset": "/x"}}
 
 
-@pytest.mark.usual("mpich-static-flush")
+@pytest.mark.usual("mpich-static-flush", also_between_hosts=["openmpi-shared-write"])
 @pytest.mark.parametrize("way", PARALLEL)
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @MPIS
@@ -70,7 +70,7 @@ def test_parallel_readers_open_each_step_twice(flow: Workflow) -> None:
     flow.run()
 
 
-@pytest.mark.usual("opens")
+@pytest.mark.usual("opens", also_between_hosts=["asks"])
 @pytest.mark.parametrize("how", ["asks", "opens"])
 def test_all_ranks_have_had_the_first_open_that_they_made_together(flow: Workflow, how: str) -> None:
     """`first: missing` where ranks share files: looks of all ranks are answered alike afterwards."""

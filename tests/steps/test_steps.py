@@ -56,7 +56,7 @@ def seen(folder: Path, rank: int = 0) -> list[str]:
     return (folder / f"seen-{rank}.txt").read_text().splitlines()
 
 
-@pytest.mark.usual("memory")
+@pytest.mark.usual("memory", also_between_hosts=["file", "both"])
 @pytest.mark.parametrize("mode", ["memory", "file", "both"])
 def test_every_step_in_order(tmp_path: Path, mode: str) -> None:
     lay_out(tmp_path)
@@ -124,7 +124,7 @@ def test_steps_that_are_not_opened_are_passed_over(tmp_path: Path) -> None:
     "ranks on several hosts cannot agree on steps left out while one of them is busy: the run is refused",
     "latest-alone",
 )
-@pytest.mark.usual("latest-alone")
+@pytest.mark.usual("latest-alone", also_between_hosts=["all-one job"])
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "5")], ids=["alone", "one job"])
 @pytest.mark.parametrize("policy", ["all", "latest"])
