@@ -56,9 +56,6 @@ def port(filename: str, **keys: Any) -> list[dict[str, Any]]:
     return [{"filename": filename, **keys}]
 
 
-MODES_USUAL = pytest.mark.usual("memory", "file")
-
-
 @pytest.mark.usual("memory", also_between_hosts=["file"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_shell_task_copies_each_step_into_a_folder_of_its_own(tmp_path: Path, mode: str) -> None:
