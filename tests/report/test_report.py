@@ -409,13 +409,19 @@ def test_what_tasks_have_used_is_on_the_page(tmp_path: Path) -> None:
     (tmp_path / "workflow.yaml").write_text(
         f"tasks:\n  - {{func: {sys.executable}, name: spin, args: [-c, {json.dumps(spin)}], "
         "resources: {memory: 64MiB, walltime: 2min}}\n"
+        "  - {func: /bin/true, name: rest}\n"
     )
     must_run(tmp_path, *WILKINS, "run", "workflow.yaml")
-    (task,) = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())["tasks"]
+    task, _ = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())["tasks"]
     assert 0.6 <= task["cpu_s"] < 2
     assert 80e6 < task["rss_bytes"] < 200e6
     said = " ".join(_Words(page_of(records_of(tmp_path / "wilkins-runs/latest"))).text.split())
-    assert f" {size(task['rss_bytes'])} of {size(64 << 20)} {duration(task['wall_s'])} of {duration(120)} CPU" in said
+    assert f" {size(task['rss_bytes'])} rest 1" in said
+    assert (
+        f"spin {size(task['rss_bytes'])}, more than {size(64 << 20)} {duration(task['wall_s'])} of {duration(120)}"
+        in said
+    )
+    assert "rest -" not in said
 
 
 @pytest.mark.parametrize(

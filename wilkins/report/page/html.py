@@ -44,10 +44,9 @@ def tasks_of(summary: Mapping[str, Any]) -> str:
     """The table of what each task of a run has done; `summary`: of the run, empty if it has none."""
     if not summary:
         return paragraph("The run has no summary yet.")
-    timed = any(task.get("expected_s") for task in summary["tasks"])
     head = (
         *("task", "ranks", "starts", "end", "published", "read", "dropped", "moved", "computing", "waiting", "copying"),
-        *("CPU", "memory", *(["run time"] if timed else [])),
+        *("CPU", "memory"),
     )
     rows = [
         (
@@ -63,20 +62,34 @@ def tasks_of(summary: Mapping[str, Any]) -> str:
             duration(task["waiting_s"]),
             duration(task["copying_s"]),
             duration(task["cpu_s"]) if task.get("cpu_s") else "-",
-            _beside(size(task["rss_bytes"]) if task.get("rss_bytes") else "-", task.get("expected_bytes"), size),
-            *([_beside(duration(task["wall_s"]), task.get("expected_s"), duration)] if timed else []),
+            size(task["rss_bytes"]) if task.get("rss_bytes") else "-",
         )
         for task in summary["tasks"]
     ]
     hint = "CPU: of all processes together; memory: the most of one of them."
-    if any(task.get("expected_bytes") or task.get("expected_s") for task in summary["tasks"]):
-        hint += " “of” stands before what the workflow file expects (resources)."
-    return table(head, rows, frozenset(range(1, len(head))) - {3}) + f'<p class="hint">{hint}</p>'
+    found = table(head, rows, frozenset(range(1, len(head))) - {3}) + f'<p class="hint">{hint}</p>'
+    return found + _expected_of(summary["tasks"])
 
 
-def _beside(took: str, expected: float | None, words: Callable[[Any], str]) -> str:
-    """What a task took, and what the workflow file expects, if it does."""
-    return f"{took} of {words(expected)}" if expected else took
+def _expected_of(tasks: Sequence[Mapping[str, Any]]) -> str:
+    """The table of what tasks took beside what their `resources` say; empty if no task has any."""
+    rows = [
+        (
+            task["name"],
+            _beside(task.get("rss_bytes"), task.get("expected_bytes"), size),
+            _beside(task.get("wall_s"), task.get("expected_s"), duration),
+        )
+        for task in tasks
+        if task.get("expected_bytes") or task.get("expected_s")
+    ]
+    head = ("task", "memory, of what was expected", "run time, of what was expected")
+    return table(head, rows) if rows else ""
+
+
+def _beside(took: float | None, expected: float | None, words: Callable[[Any], str]) -> str:
+    if not expected or not took:
+        return f"{words(expected)} expected" if expected else "-"
+    return f"{words(took)}, more than {words(expected)}" if took > expected else f"{words(took)} of {words(expected)}"
 
 
 def crossings_of(summary: Mapping[str, Any]) -> str:
