@@ -26,7 +26,7 @@ from wilkins.tasks.checkpoint.state.sources import (
     is_tensor,
     source_of,
 )
-from wilkins.tasks.checkpoint.state.survey import Form, aliases, look, survey
+from wilkins.tasks.checkpoint.state.survey import Form, addresses_if, aliases, is_lazy, look, survey
 from wilkins.tasks.checkpoint.state.tree import array_references, encode
 from wilkins.tasks.checkpoint.state.watch import Watch
 from wilkins.tasks.checkpoint.storage.layout import append, blocks, share_bytes, shares
@@ -229,7 +229,7 @@ class Planner:
         if found is None or list(map(id, found.arrays)) != list(map(id, arrays)):
             return
         looked = look(arrays)
-        if looked is None or looked[0].is_lazy:
+        if looked is None or is_lazy(looked[0]):
             return
         at, keys = survey(arrays), [key for key, _ in leaves]
         self._known = _Known(
@@ -248,10 +248,9 @@ class Planner:
 
 def _hold(known: _Known, arrays: list[Any], pool: Pool) -> _Held | None:
     """Hold on to arrays, and copy those that may change at once; None if they are other ones than those known."""
-    which, looked = known.chosen, look(arrays)
-    if looked is None or looked[0] != known.form:
+    which, addresses = known.chosen, addresses_if(known.form, arrays)
+    if addresses is None:
         return None
-    addresses = looked[1]
     if addresses != known.addresses and (
         aliases(addresses) != known.aliases
         or any(nbytes and not address for address, nbytes in zip(addresses, which.nbytes, strict=True))
