@@ -59,7 +59,23 @@ def test_numbers_alone_are_compared(tmp_path: Path) -> None:
     assert found["/b"].why == "is float64 (2,), and float64 (1,) in the other file"
     assert (found["/d"].largest, found["/d"].strange) == (0.5, 1)
     assert (found["/e"].largest, found["/f"].largest) == (0, 0.25)
-    assert "/c" not in found
+    assert found["/c"].why.startswith("is not compared: it is object")
+
+
+def test_large_whole_numbers_are_told_apart(tmp_path: Path) -> None:
+    """By differences that a number of 8 bytes does not hold."""
+    before = {"i": np.array([2**53]), "u": np.array([2**64 - 1], "u8")}
+    after = {"i": np.array([2**53 + 1]), "u": np.array([2**64 - 1000], "u8"), "z": [1.0]}
+    found = {one.dset: one for one in written(tmp_path, before, after)}
+    assert (found["/i"].largest, found["/u"].largest) == (1, 999)
+    assert found["/z"].why == "is only in the other file"
+
+
+def test_a_number_that_became_none_is_not_exact(tmp_path: Path) -> None:
+    written(tmp_path, {"x": [1.0, np.nan]}, {"x": [1.0, 7.0]})
+    lines = compared(tmp_path, "before.h5", "after.h5").out.splitlines()
+    assert lines[0].endswith("NaN or inf")
+    assert lines[-1].split()[-2:] == ["-", "1"]
 
 
 def compared(folder: Path, *words: str) -> Finished:
@@ -79,7 +95,7 @@ def test_the_table(tmp_path: Path) -> None:
     ("words", "why"),
     [
         (["before.h5", "none.h5"], "none.h5 cannot be read as HDF5"),
-        (["before.h5", "before.h5", "--dset", "x"], "before.h5 has no dataset of numbers 'x'; `h5ls -r before.h5`"),
+        (["before.h5", "before.h5", "--dset", "x"], "before.h5 has no dataset 'x'; `h5ls -r before.h5`"),
     ],
 )
 def test_mistakes(tmp_path: Path, words: list[str], why: str) -> None:

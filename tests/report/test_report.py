@@ -346,7 +346,7 @@ def test_what_crossed_between_hosts() -> None:
     packed |= {"largest_error": 0.00099, "part_of_bound": 0.9999, "compression_s": 0.25}
     text = " ".join(_Words(crossings_of({"crossings": [packed, crossing, {**crossing, "steps": 0}]})).text.split())
     assert "times smaller largest error of its bound CPU sim" in text
-    assert "3 30 MB 2 MB 29 0.00099 99.9 % 250 ms sim" in text
+    assert "3 30 MB 2 MB 29 0.00099 100 % 250 ms sim" in text
     assert "3 30 MB 30 MB - - - - Times smaller: of what was compressed." in text
     del packed["part_of_bound"]
     assert "29 0.00099 - 250 ms" in " ".join(_Words(crossings_of({"crossings": [packed]})).text.split())

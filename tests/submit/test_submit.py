@@ -194,6 +194,7 @@ def test_what_is_wrong_is_told_before_the_queue_is_waited_for(site: Site) -> Non
     [
         (["--time", "soon"], "--time must be a time"),
         (["--memory", "much"], "--memory must be a size"),
+        (["--memory", "500"], "--memory 500 is less than any run takes; give a size with its unit, such as 16GB"),
         (["--timeout", "soon"], "--timeout must be a time"),
         (["--cores", "0"], "must be 1 or more"),
         (["--queue", "a b"], "--queue 'a b'"),

@@ -21,7 +21,7 @@ class Quality(NamedTuple):
 
     dset: str
     why: str = ""
-    """Why it cannot be compared; empty: it was."""
+    """Why it was not compared; empty: it was."""
     low: float = math.inf
     high: float = -math.inf
     """Its least and greatest finite element before."""
@@ -47,13 +47,21 @@ def qualities(before: h5py.File, after: h5py.File, pattern: str = "*") -> Iterat
     before.visit(names.append)
     for name in names:
         one = before[name]
-        if isinstance(one, h5py.Dataset) and wanted.means(f"/{name}") and one.dtype.kind in "fiu":
+        if isinstance(one, h5py.Dataset) and wanted.means(f"/{name}"):
             yield _quality(f"/{name}", one, after.get(name))
+    names.clear()
+    after.visit(names.append)
+    for name in names:
+        if isinstance(after[name], h5py.Dataset) and wanted.means(f"/{name}") and name not in before:
+            yield Quality(f"/{name}", "is only in the other file")
 
 
+@np.errstate(all="ignore")
 def _quality(path: str, before: h5py.Dataset, after: Any) -> Quality:
     if not isinstance(after, h5py.Dataset):
         return Quality(path, "is not in the other file")
+    if before.dtype.kind not in "fiu":
+        return Quality(path, f"is not compared: it is {before.dtype}, and only whole and real numbers are")
     if after.shape != before.shape or after.dtype.kind not in "fiu":
         return Quality(path, f"is {before.dtype} {before.shape}, and {after.dtype} {after.shape} in the other file")
     found, unit, strange = Difference(), 0.0, 0
@@ -75,13 +83,15 @@ def _quality(path: str, before: h5py.Dataset, after: Any) -> Quality:
 
 
 def _pieces(before: h5py.Dataset, after: h5py.Dataset) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Parts of both, as numbers of 8 bytes."""
+    """Parts of both, as real numbers that hold each of their values."""
+    narrow = all(one.dtype.itemsize < 8 or one.dtype == np.float64 for one in (before, after))
+    kind = np.float64 if narrow else np.longdouble
     if before.shape is None:
         return
     if not before.shape:
-        yield np.atleast_1d(before[()]).astype("f8"), np.atleast_1d(after[()]).astype("f8")
+        yield np.atleast_1d(before[()]).astype(kind), np.atleast_1d(after[()]).astype(kind)
         return
     rows = max(1, _AT_ONCE // (8 * max(1, math.prod(before.shape[1:]))))
     for first in range(0, before.shape[0], rows):
         some = slice(first, first + rows)
-        yield before[some].astype("f8"), after[some].astype("f8")
+        yield before[some].astype(kind), after[some].astype(kind)

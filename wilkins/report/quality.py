@@ -34,9 +34,10 @@ def comparison(before: Path, after: Path, pattern: str) -> str:
                 f"--compare: a dataset cannot be read: {error}; if a filter is missing: pip install hdf5plugin"
             ) from error
     if not found:
-        raise UsageError(f"--compare: {before} has no dataset of numbers {pattern!r}; `h5ls -r {before}` lists them")
+        raise UsageError(f"--compare: {before} has no dataset {pattern!r}; `h5ls -r {before}` lists them")
     rows = [_row(one) for one in found if not one.why]
-    head = ("dataset", "range", "largest error", "mean error", "PSNR", *(["NaN"] if any(map(_strange, found)) else []))
+    strange = ["NaN or inf"] if any(map(_strange, found)) else []
+    head = ("dataset", "range", "largest error", "mean error", "PSNR", *strange)
     lines = [text_table(head, [row[: len(head)] for row in rows], {0, 1})] if rows else []
     return "\n".join([*lines, *(f"{one.dset} {one.why}" for one in found if one.why)])
 
@@ -54,5 +55,5 @@ def _strange(one: Quality) -> bool:
 
 def _row(one: Quality) -> tuple[str, ...]:
     span = f"{one.low:.4g} to {one.high:.4g}" if one.low <= one.high else "-"
-    ratio = f"{one.psnr:.1f} dB" if math.isfinite(one.psnr) else "-" if one.largest else "exact"
+    ratio = f"{one.psnr:.1f} dB" if math.isfinite(one.psnr) else "-" if one.largest or one.strange else "exact"
     return one.dset, span, f"{one.largest:.3g}", f"{one.mean:.3g}", ratio, str(one.strange)

@@ -112,13 +112,17 @@ def _minutes(text: str | None) -> int | None:
 
 def _bytes(text: str | None) -> int | None:
     from wilkins.schema.kinds import parse_size
+    from wilkins.submit.request import LEAST_MEMORY
 
     if text is None:
         return None
     try:
-        return parse_size(text) or None
+        found = parse_size(text)
     except ValueError:
         raise UsageError(f"--memory must be a size such as 16GB, not {text!r}") from None
+    if found < LEAST_MEMORY:
+        raise UsageError(f"--memory {text} is less than any run takes; give a size with its unit, such as 16GB")
+    return found
 
 
 def _lines(file: Path | None) -> list[str]:

@@ -14,6 +14,9 @@ from wilkins.plan.plan import Plan
 MINUTES = 60
 """The time of a job that is given none."""
 
+LEAST_MEMORY = 1 << 20
+"""Bytes; schedulers count in whole KiB or MiB, and 0 is to some all that there is."""
+
 JOBS = "wilkins-jobs"
 """Holds the scripts and the output of batch jobs, beside the records of runs."""
 
@@ -152,7 +155,7 @@ def memory(plan: Plan, nodes: int) -> int | None:
     """Bytes of each node for what all ranks are expected to take, dealt evenly; None unless all tasks say so."""
     if not plan.tasks or not all(task.expected_memory for task in plan.tasks):
         return None
-    return math.ceil(sum(task.nprocs * task.expected_memory for task in plan.tasks) / nodes)
+    return max(LEAST_MEMORY, math.ceil(sum(task.nprocs * task.expected_memory for task in plan.tasks) / nodes))
 
 
 def gpus_dealt(plan: Plan) -> int:

@@ -82,8 +82,8 @@ def _of_bound(one: Crossing) -> str:
 
 
 def percent_of_bound(part: float) -> str:
-    """The largest part of its bound that an error is, rounded down: none is at its bound."""
-    return f"{math.floor(1000 * part) / 10:g} %"
+    """The largest part of its bound that an error is, rounded up."""
+    return f"{math.ceil(1000 * part) / 10:g} %"
 
 
 def _readers(one: Crossing) -> str:
