@@ -10,6 +10,7 @@ forked from this process, which has torch in it already: starting one takes no t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import hashlib
 import json
@@ -27,7 +28,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from wilkins.tasks.elastic.hosts import Host, serve
 from wilkins.tasks.elastic.parent import Parent
+from wilkins.tasks.elastic.processes import Place, Processes, Start
 
 RANKS = 4
 STEPS = 120
@@ -133,13 +136,13 @@ def asdict_of(recovery: Any) -> dict[str, Any]:
 
 
 class Killer:
-    """Kills some ranks of a parent, by a timer of this process."""
+    """Kills some ranks of a parent, by a timer of this process. `folder`: has the process of each rank in a file."""
 
-    def __init__(self, kills: int, chance: random.Random, span: float) -> None:
+    def __init__(self, kills: int, chance: random.Random, span: float, folder: Path) -> None:
         self._left = kills
         self._chance = chance
         self._span = span
-        self._pids: dict[int, int] = {}
+        self._folder = folder
         self._is_close = False
         self.killed = self.close = 0
         """How many have been killed, and of these, soon after another."""
@@ -147,8 +150,9 @@ class Killer:
         """Whose ranks these are."""
 
     def started(self, rank: int, pid: int) -> None:
-        """A rank runs."""
-        self._pids[rank] = pid
+        """A rank runs; also called by the parents of ranks that are no children of this process."""
+        (self._folder / f"new-{rank}").write_text(str(pid))
+        (self._folder / f"new-{rank}").rename(self._folder / f"pid-{rank}")
 
     def arm(self, *_: object) -> None:
         """Set the time of the next death."""
@@ -159,24 +163,51 @@ class Killer:
             signal.setitimer(signal.ITIMER_REAL, max(delay, 1e-4))
 
     def _strike(self, *_: object) -> None:
-        victim = self._chance.choice(sorted(self._pids))
-        if self.parent is None or self.parent.ended:
+        living = sorted(self._folder.glob("pid-*"))
+        if self.parent is None or self.parent.ended or not living:
             return
-        self._left -= 1
-        self.killed += 1
-        self.close += self._is_close
-        os.kill(self._pids.pop(victim), signal.SIGKILL)
+        victim = self._chance.choice(living)
+        pid = int(victim.read_text())
+        victim.unlink()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            self._left -= 1
+            self.killed += 1
+            self.close += self._is_close
         self.arm()
 
 
-def trial(how: How, kills: int, seed: int, *, ranks: int = RANKS, steps: int = STEPS, span: float = 1.0) -> Run:
+class ForkedHost(Host):
+    """Ranks that stand for those on another host: children of a child of this process."""
+
+    def __init__(self, number: int, start: Start, size: int) -> None:
+        super().__init__(f"host-{number}", (), size, "localhost")
+        self._start = start
+
+    def _launch(self, orders: int, events: int) -> None:
+        def work() -> None:
+            os.dup2(orders, 0)
+            os.dup2(events, 1)
+            os.closerange(3, 1024)
+            serve(self._start, None)
+
+        self._pid = forked(work, {})
+
+    def _end(self) -> None:
+        os.waitpid(self._pid, 0)
+
+
+def trial(
+    how: How, kills: int, seed: int, *, ranks: int = RANKS, steps: int = STEPS, span: float = 1.0, hosts: int = 1
+) -> Run:
     """One run. `how`: whether survivors compute the step again, keep gradients (`lossy`), or the dead are started
-    again (`joining`). `span`: seconds from the first group, or a death, in which the next death comes."""
+    again (`joining`). `span`: seconds from the first group, or a death, in which the next death comes. `hosts`: over
+    how many the ranks are spread, each with a process that serves them."""
     chance = random.Random(f"{how} {seed}")
-    killer = Killer(kills, chance, span)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="elastic-") as folder:
         results = Path(folder, "results")
+        killer = Killer(kills, chance, span, Path(folder))
 
         def start(rank: int, variables: Mapping[str, str]) -> int:
             pid = forked(lambda: train(how, seed, steps, results), variables)
@@ -187,7 +218,10 @@ def trial(how: How, kills: int, seed: int, *, ranks: int = RANKS, steps: int = S
             if sentence.startswith("group 1:"):
                 killer.arm()
 
-        parent = Parent(start, ranks, restarts=kills if how == "joining" else 0, say=say)
+        places: Sequence[Place] = [Processes(start, ranks)]
+        if hosts > 1:
+            places = [ForkedHost(number, start, len(range(number, ranks, hosts))) for number in range(hosts)]
+        parent = Parent(places, restarts=kills if how == "joining" else 0, say=say)
         killer.parent = parent
         trouble = _within(LIMIT, parent)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -242,11 +276,10 @@ def _within(seconds: float, parent: Parent) -> str:
     until = time.monotonic() + seconds
     turn = parent._turn
 
-    def watched(door: Any) -> None:
-        turn(door)
+    def watched() -> None:
+        turn()
         if time.monotonic() > until:
-            for one in parent._living():
-                os.kill(one.pid, signal.SIGUSR1)  # each says where it is
+            parent._send(parent._living(), signal.SIGUSR1)  # each says where it is
             time.sleep(1)
             raise TimeoutError
 
@@ -303,6 +336,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seeds", type=int, default=8, help="of the data; undisturbed runs have each of them once a size"
     )
+    parser.add_argument("--hosts", type=int, default=1, help="over how many hosts the ranks are; all are this machine")
     parser.add_argument("-o", "--output", type=Path, help="where the runs go, as JSON")
     given = parser.parse_args(arguments)
     prepare()
@@ -311,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ways: tuple[How, ...] = ("again", "lossy", "joining")
     while sum(run.kills for run in runs) < given.kills:
         number = len(runs)
-        runs.append(trial(ways[number % 3], 1 + (number // 3) % 3, number % given.seeds))
+        runs.append(trial(ways[number % 3], 1 + (number // 3) % 3, number % given.seeds, hosts=given.hosts))
         if not runs[-1].good:
             print(f"run {number}: {runs[-1]}", flush=True)
     print(table(runs, free))

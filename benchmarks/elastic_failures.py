@@ -24,6 +24,7 @@ from typing import Any
 from benchmarks.elastic import BATCH, CLASSES, FEATURES, RANKS, data, forked, prepare
 from wilkins.flow.failures import POLICIES, Policy, Training, replayed, simulate
 from wilkins.tasks.elastic.parent import Parent
+from wilkins.tasks.elastic.processes import Processes
 
 STEPS = 60
 STEP = 0.1
@@ -124,7 +125,7 @@ def real(policy: Policy, seed: int, mtbf: float = MTBF) -> Real:
                         os.kill(pid, signal.SIGKILL)
                     deaths.pids = {}
 
-            parent = deaths.parent = Parent(start, RANKS, say=say)
+            parent = deaths.parent = Parent([Processes(start, RANKS)], say=say)
             code = parent.run()
             signal.setitimer(signal.ITIMER_REAL, 0)
             died += deaths.times

@@ -13,6 +13,7 @@ Found by trying, with torch 2.13:
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
@@ -26,6 +27,7 @@ from wilkins.tasks.elastic.errors import ElasticError, GroupLost
 from wilkins.tasks.elastic.link import Link
 from wilkins.tasks.elastic.membership import Formed
 from wilkins.tasks.elastic.parent import PATIENCE
+from wilkins.tasks.started_by import INTERFACE
 
 _CHUNK = 1 << 28
 """Bytes of a state that go in one message."""
@@ -34,6 +36,11 @@ _LOOK = timedelta(milliseconds=250)
 """Between two looks of a wait whether the group is lost."""
 _STATE = 1
 """The tag of messages with a state."""
+
+
+def interface() -> str:
+    """The address at which this rank's connections are made."""
+    return os.environ.get(INTERFACE, "127.0.0.1")
 
 
 class _Store(dist.Store):  # type: ignore[name-defined,misc]
@@ -84,7 +91,7 @@ class GlooGroup:
             try:
                 gloo: Any = dist.ProcessGroupGloo
                 options = gloo._Options()
-                options._devices = [gloo.create_device(hostname="127.0.0.1")]
+                options._devices = [gloo.create_device(hostname=interface())]
                 options._timeout, options._threads = _CONNECT, 2
                 store = _Store(link, self.formed.generation)
                 made.append(gloo(store, self._place, len(self.formed.members), options))

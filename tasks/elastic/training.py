@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from wilkins.tasks.elastic.errors import ElasticError, GroupLost
-from wilkins.tasks.elastic.gloo import GlooGroup
+from wilkins.tasks.elastic.gloo import GlooGroup, interface
 from wilkins.tasks.elastic.link import Link
 from wilkins.tasks.elastic.membership import Formed, Report
 from wilkins.tasks.elastic.parent import PATIENCE
@@ -377,7 +377,7 @@ class Elastic:
             if self._failures > _FAILURES + self.size:
                 raise ElasticError(
                     f"rank {self.rank} cannot connect to the others, in {self._failures} attempts: {lost}; see whether "
-                    "this machine lets processes connect to 127.0.0.1, and open as many files as they need (ulimit -n)"
+                    f"processes may connect to {interface()}, and open as many files as they need (ulimit -n)"
                 )
             return
         self._failures = 0

@@ -22,6 +22,7 @@ import torch
 
 from wilkins.tasks.elastic import Elastic, Step, gloo
 from wilkins.tasks.elastic.parent import Parent
+from wilkins.tasks.elastic.processes import Processes
 
 STEPS = 12
 LIMIT = 40
@@ -184,7 +185,7 @@ def tried(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         said: list[str] = []
         ranks, restarts = RANKS.get(name, 2), RESTARTS.get(name, 0)
-        parent = Parent(starter(name, Path(folder)), ranks, restarts=restarts, say=said.append)
+        parent = Parent([Processes(starter(name, Path(folder)), ranks)], restarts=restarts, say=said.append)
         signal.signal(signal.SIGALRM, lambda *_: parent.stop())
         signal.alarm(LIMIT)
         code = parent.run()

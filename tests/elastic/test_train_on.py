@@ -2,68 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import os
 import re
 import signal
-import textwrap
 from pathlib import Path
 
 import pytest
+from elastic.training_tasks import ranks_of, write
 
-from support.running import WILKINS, processes_in, run_tree, started_tree, wait_for
+from support.running import WILKINS, run_tree, started_tree, wait_for
 from wilkins.errors import WorkflowError
 from wilkins.plan.planner import plan_file
 
 pytestmark = pytest.mark.needs("python:torch")
-
-SOURCE = """
-    import h5py, numpy, pathlib, time
-    chance = numpy.random.default_rng(0)
-    centres = numpy.random.default_rng(7).normal(size=(4, 8))
-    for step in range(6):
-        y = chance.integers(4, size=200)
-        with h5py.File(f"s{step}.h5", "w") as file:
-            file["x"] = (centres[y] + chance.normal(size=(200, 8))).astype("f4")
-            file["y"] = y
-        while step == 2 and not pathlib.Path("killed").exists():
-            time.sleep(0.05)
-"""
-NETWORK = """
-    import torch
-
-    def net():
-        layers = torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Linear(16, 4)
-        return torch.nn.Sequential(*layers)
-"""
-FILE = """
-    tasks:
-      - func: source.py
-        outports: [{{filename: "s*.h5"}}]
-      - func: wilkins.tasks.continual
-        nprocs: 2
-        inports: [{{filename: "s*.h5"}}]
-        outports: [{{filename: "model-*.h5", mode: both}}]
-        train: {{model: "net.py:net", inputs: x, label: y, batch: 16, optimizer: {{name: adam, lr: 0.01}}, {more}}}
-"""
-
-
-def write(folder: Path, more: str) -> None:
-    """A workflow of a source and a trainer with two ranks."""
-    for name, text in (("source.py", SOURCE), ("net.py", NETWORK), ("workflow.yaml", FILE.format(more=more))):
-        (folder / name).write_text(textwrap.dedent(text))
-
-
-def ranks_of(folder: Path) -> dict[int, int]:
-    """The processes of the trainer's ranks, by rank."""
-    found = {}
-    for pid in processes_in(folder):
-        with contextlib.suppress(OSError):
-            said = re.search(rb"WILKINS_ELASTIC_RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes())
-            if said and b"tasks/__main__.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found[int(said[1])] = pid
-    return found
 
 
 @pytest.mark.nightly
@@ -122,10 +74,3 @@ def test_ranks_of_an_mpi_job_cannot_go_on(tmp_path: Path) -> None:
     write(tmp_path, "on_failure: continue")
     with pytest.raises(WorkflowError, match="ranks of this MPI job, which ends when one of its ranks is killed"):
         plan_file(tmp_path / "workflow.yaml", (), "one-job")
-
-
-def test_ranks_on_several_hosts_cannot_go_on(tmp_path: Path) -> None:
-    write(tmp_path, "on_failure: continue")
-    done = run_tree([*WILKINS, "plan", "--hosts", "one:1,two:1,three:1"], 60, tmp_path)
-    assert done.code == 3
-    assert "where their parent cannot start them" in done.said

@@ -32,7 +32,7 @@ ROOMS = {
     "tasks": "errors values",
     "tasks/dataset": "transport",
     "tasks/function": "tasks transport",
-    "tasks/elastic": "errors tasks values",
+    "tasks/elastic": "errors tasks transport values",
     "tasks/analysis/options": "schema tasks values",
     "tasks/checkpoint/options": "schema tasks values",
     "tasks/continual/sections": "errors schema values",

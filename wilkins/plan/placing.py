@@ -56,11 +56,10 @@ def placed_again(plan: Plan, hosts: Sequence[Host], moved: Mapping[str, Rule]) -
 
 
 def _startable(plan: Plan) -> Plan:
-    """The plan, if all tasks that are to be started again after a failure can be, and all ranks.
+    """The plan, if all tasks that are to be started again after a failure can be.
 
     Raises:
-        ResourceError: the ranks of one are on several hosts, and the run could not go back; or those of one whose ranks
-            go on without each other.
+        ResourceError: the ranks of one are on several hosts, and the run could not go back.
     """
     for task in plan.tasks:
         if task.retries and len(task.share) > 1 and not plan.can_resume:
@@ -70,13 +69,6 @@ def _startable(plan: Plan) -> Plan:
                 f"({hosts}) all tasks go back together, and none of them says to what: give a task `restart:` "
                 "(`wilkins help restarting`), or this one `placement: [HOST]` with a host that has slots for all of "
                 "its ranks"
-            )
-        if task.is_elastic and len(task.share) > 1:
-            hosts = ", ".join(plan.hosts[host].name for host, _ in task.share)
-            raise ResourceError(
-                f"{task.origin}: {task.name}: its ranks are to go on without those that die, and would be on several "
-                f"hosts ({hosts}), where their parent cannot start them; give the task `placement: [HOST]` with a host "
-                "that has slots for all of its ranks, or remove 'on_failure' from its section"
             )
     return plan
 

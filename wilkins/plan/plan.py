@@ -19,7 +19,9 @@ START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
 """The module that a ready-made task executes, with the task's name as first argument."""
 
 ELASTIC = START.with_name("elastic") / "__main__.py"
-"""The module that starts the ranks of a task that go on without those that die."""
+"""The module that starts the ranks of a task that go on without those that die,"""
+ELASTIC_NAME = "wilkins.tasks.elastic"
+"""and its name for Python's ``-m``."""
 
 FUNCTION = START.with_name("function.py")
 """The module that a task executes that is a Python function, with the function as first argument."""
@@ -218,7 +220,7 @@ class TaskPlan:
     @property
     def is_elastic(self) -> bool:
         """Whether its ranks go on without those that die; its ``mpiexec`` is their parent then."""
-        return str(ELASTIC) in self.mpiexec
+        return str(ELASTIC) in self.mpiexec or ELASTIC_NAME in self.mpiexec
 
     @property
     def is_relay(self) -> bool:

@@ -37,7 +37,7 @@ def merged(plan: Plan, reports: Sequence[tuple[HostPart, Report]]) -> Report:
     board = BoardPorts(plan)
     known = {port.index: at for port in plan.ports if (at := board.index_of(port)) is not None}
     channels = [
-        _whole(known[channel.outport], known[channel.inport], channel, routes.get(place, []))
+        _whole(known[channel.outport], known[channel.inport], channel, routes.get(place, []), _all_read(plan, channel))
         for place, channel in enumerate(plan.channels)
         if {channel.outport, channel.inport} <= known.keys()
     ]
@@ -209,11 +209,19 @@ def _on(plan: Plan, part: HostPart, whom: Whom) -> list[Whom]:
     return [Whom(port.task, 0, plan.tasks[port.task].nprocs - 1) for port in ends]
 
 
-def _whole(outport: int, inport: int, channel: ChannelPlan, routes: Sequence[_RouteReport]) -> ChannelFacts:
+def _all_read(plan: Plan, channel: ChannelPlan) -> bool:
+    """Whether a step counts as read only if the ranks on each host have read it: not where ranks go on without those
+    that die."""
+    return not plan.tasks[plan.ports[channel.inport].task].is_elastic
+
+
+def _whole(
+    outport: int, inport: int, channel: ChannelPlan, routes: Sequence[_RouteReport], all_read: bool
+) -> ChannelFacts:
     """The account of the steps of a channel.
 
     Of what one host writes and one reads: up to the relay between them and after it. A host reads what all have
-    written; and what a task has read, the ranks on each of its hosts have.
+    written; and what a task has read, the ranks on each of its hosts have, or (not `all_read`) those on one of them.
     """
     crossed: dict[int, dict[int, ChannelFacts]] = {}
     for one_route in sorted(routes, key=lambda one: one.route.arrives):
@@ -222,7 +230,8 @@ def _whole(outport: int, inport: int, channel: ChannelPlan, routes: Sequence[_Ro
         of[one_route.route.writes] = one_route.facts if before is None else _after(before, one_route)
     reads = [_sum(list(of.values())) for of in crossed.values()]
     ends: dict[str, Any] = {"outport": outport, "inport": inport, "every": channel.every, "offset": channel.offset}
-    return replace(min(reads, key=lambda one: one.read), **ends) if reads else ChannelFacts(**ends)
+    choose = min if all_read else max
+    return replace(choose(reads, key=lambda one: one.read), **ends) if reads else ChannelFacts(**ends)
 
 
 def _after(before: ChannelFacts, one_route: _RouteReport) -> ChannelFacts:

@@ -28,17 +28,17 @@ from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit
 from wilkins.plan.mpi import launcher_family
-from wilkins.plan.plan import Plan, TaskPlan
+from wilkins.plan.plan import ELASTIC, ELASTIC_NAME, Plan, TaskPlan
 from wilkins.plan.split import HostPart, lead_host, ranks_on, spans
 from wilkins.transport import far_files
-from wilkins.transport.board import Board
+from wilkins.transport.board import Board, BoardHeldError
 from wilkins.transport.listening import address_in, listen
 
 PLACEHOLDER = ("/bin/sh", "-c", "read -r code && case $code in -*) kill $code $$ ;; *) exit $code ;; esac")
 """The command of a placeholder: the task's program on a host that does not start the job. It reads its exit code from
 standard input, or a negative number, the signal that ends it."""
 
-_JOIN = """
+_WAIT = """
 echo $$ >> "$0.waits"
 tries=0
 while [ ! -r "$0" ]; do
@@ -46,13 +46,17 @@ while [ ! -r "$0" ]; do
     if [ $tries -gt 6000 ]; then echo "wilkins: no keeper of this host has written $0" >&2; exit 1; fi
     sleep 0.1
 done
-. "$0"
-exec "$@"
 """
-"""Lets the keeper know its process, waits for the keeper's file, takes its variables, and becomes the program."""
+"""Lets the keeper know its process, and waits for the keeper's file."""
+_TAKE = '. "$0"'
+"""Takes the variables of that file."""
+_BECOME = 'exec "$@"'
+"""Becomes the program."""
 
 _LOOKS_EVERY = 0.05
 """Seconds between a keeper's looks at the shells of a task that starts."""
+_LEFT_EVERY = 0.5
+"""Seconds between its looks whether ranks that go on without each other have all died here."""
 
 
 def settings_path(run: Path, host: str, task: TaskPlan) -> Path:
@@ -72,6 +76,11 @@ def write_settings(path: Path, variables: Mapping[str, str], folder: Path) -> No
 
 def _shells_path(settings: Path) -> Path:
     return settings.with_name(f"{settings.name}.waits")
+
+
+def _left_path(settings: Path) -> Path:
+    """A file that is made when ranks that go on without each other have all died on this host."""
+    return settings.with_name(f"{settings.name}.left")
 
 
 def _shells(settings: Path) -> list[int]:
@@ -97,6 +106,8 @@ def mpi_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], a
     Raises:
         ResourceError: it is not known how its mpiexec takes hosts.
     """
+    if task.is_elastic:
+        return _elastic_words(plan, task, run, world, agent)
     family = launcher_family(task.mpiexec[0])
     if family is None:
         raise ResourceError(
@@ -108,11 +119,34 @@ def mpi_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], a
     for host, count in task.share:
         name = plan.hosts[host].name
         settings = str(settings_path(run, name, task))
-        words = ["-n", str(count), *env.pass_on_rank(), "/bin/sh", "-c", _JOIN, settings]
-        words += ["/usr/bin/env", *(f"{key}={value}" for key, value in world.items()), *env.program_words(task, None)]
+        words = ["-n", str(count), *env.pass_on_rank(), *_shell(_WAIT, _TAKE, settings), *_program_words(task, world)]
         parts.append(words if family == "mpich" else ["--host", f"{name}:{count}", *words])
     contexts = [word for part in parts for word in (":", *part)][1:]
     return [*task.mpiexec, *_options(family, plan, task, agent), *contexts]
+
+
+def _elastic_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], agent: Path) -> list[str]:
+    """The same for ranks that go on without those that die: their parent, which starts a process on each host, which
+    starts the ranks."""
+    module = next(at for at, word in enumerate(task.mpiexec) if word in (str(ELASTIC), ELASTIC_NAME))
+    words = [*task.mpiexec, "--agent", str(agent)]
+    for host, count in task.share:
+        name = plan.hosts[host].name
+        settings = settings_path(run, name, task)
+        server = [*_shell(_WAIT, str(settings)), *task.mpiexec[: module + 1], "--serve", str(_left_path(settings))]
+        ranks = [*env.pass_on_rank(), *_shell(_TAKE, str(settings)), *_program_words(task, world)]
+        words += ["--on", name, remote.address(name), str(count), shlex.join([*server, *ranks])]
+    return words
+
+
+def _shell(*words: str) -> list[str]:
+    """A shell that runs some of the scripts above with a file, and becomes what comes next."""
+    *scripts, settings = words
+    return ["/bin/sh", "-c", "\n".join([*scripts, _BECOME]), settings]
+
+
+def _program_words(task: TaskPlan, world: Mapping[str, str]) -> list[str]:
+    return ["/usr/bin/env", *(f"{key}={value}" for key, value in world.items()), *env.program_words(task, None)]
 
 
 def _options(family: str, plan: Plan, task: TaskPlan, agent: Path) -> Sequence[str]:
@@ -158,6 +192,8 @@ class Spanning:
         """Those of which no shell has come here."""
         self._jobs: dict[int, Program] = {}
         """By task that this host starts."""
+        self._may_be_left = {place for place, task in self.tasks.items() if task.is_elastic}
+        """Tasks whose ranks here may all die while others go on."""
         self._servers: dict[int, Program] = {}
         """By task."""
 
@@ -177,6 +213,7 @@ class Spanning:
 
     def serve(self, board: Board, ports: BoardPorts, token: str, addresses: Mapping[str, str]) -> None:
         """Start the servers, and have the variables of the ranks here."""
+        self._board = board
         base = {**env.user_environment(), VARIABLE: token}
         base = {name: value for name, value in base.items() if not name.startswith("SLURM_")}
         for place, task in self.tasks.items():
@@ -215,7 +252,20 @@ class Spanning:
             if not all(map(process.environment, shells)):  # one that has ended has none
                 self._starting.remove(place)
                 self._fail(place)
-        return _LOOKS_EVERY if self._starting else None
+        for place in sorted(self._may_be_left):
+            if _left_path(self._settings[place]).exists() and self._leave(place):
+                self._may_be_left.remove(place)
+        return _LOOKS_EVERY if self._starting else _LEFT_EVERY if self._may_be_left else None
+
+    def _leave(self, place: int) -> bool:
+        """No rank of a task here reads on: steps that come are for those on other hosts. Whether that is known now."""
+        if not self.leads(place):
+            self.end_placeholder(place, 0)
+            return True
+        with contextlib.suppress(BoardHeldError):
+            self._board.task_exited(place, final=True, clean=True)
+            return True
+        return False
 
     def _fail(self, place: int) -> None:
         """End a job that may not end by itself."""
@@ -274,6 +324,7 @@ class Spanning:
     def ended(self, control: Control, place: int, *, clean: bool) -> bool:
         """Report the end of a task's program here to hosts that have ranks of it. Whether all of it was clean."""
         self._starting.discard(place)
+        self._may_be_left.discard(place)
         if place not in self.tasks:
             return clean
         if not self.leads(place):
@@ -308,6 +359,7 @@ class Spanning:
         for path in self._settings.values():
             path.unlink(missing_ok=True)
             _shells_path(path).unlink(missing_ok=True)
+            _left_path(path).unlink(missing_ok=True)
         servers = [server.pid for server in self._servers.values()]
         self._servers.clear()
         process.send(servers, signal.SIGKILL)
