@@ -119,6 +119,12 @@ class Train:
     start_from: StartFrom | None = key(
         Section(StartFrom), default=None, doc="A stored model to begin with; left out: the model's own values."
     )
+    preprocessing: dict[str, Any] | None = key(
+        Values(),
+        default=None,
+        doc="What was done to the inputs before they came, in order: operations with their settings, as `{scale: {by: "
+        "255}}`. Nothing is computed by it: in a model store, models have layers in common only if it is the same.",
+    )
     on_failure: str = key(
         choice("stop", "continue", "lossy"),
         default="stop",
@@ -174,6 +180,7 @@ def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
         yield "results", "'plot' needs matplotlib, which this Python does not have; run: pip install matplotlib"
     if options.save and options.save.store is None and (options.save.name or options.save.tags):
         yield "save", "'name' and 'tags' are of a model in a store; add 'store: FOLDER', or remove them"
+    yield from _check_preprocessing(options)
     yield from _check_samples(options)
     yield from _check_strategy(options)
     yield from _check_elastic(options)
@@ -192,6 +199,17 @@ def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
             yield "publish", problem
     elif options.publish:
         yield "publish", "the task has no out-port to publish to; add 'outports:', or remove 'publish'"
+
+
+def _check_preprocessing(options: Train) -> Iterator[tuple[str, str]]:
+    if options.preprocessing and not (options.start_from or (options.save and options.save.store)):
+        yield (
+            "preprocessing",
+            "it tells models of a store apart, and there is none; add 'save: {store: FOLDER}', or remove it",
+        )
+    for operation, settings in (options.preprocessing or {}).items():
+        if not isinstance(settings, dict):
+            yield "preprocessing", f"{operation!r} has no names for its settings; give {{{operation}: {{NAME: VALUE}}}}"
 
 
 def _check_samples(options: Train) -> Iterator[tuple[str, str]]:

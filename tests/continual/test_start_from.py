@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from continual.training import NETWORK, blobs, options_of, work, write_step
+from hosts.pseudo import HERE
 
 from support.running import MPIEXEC, WILKINS, must_run, write_program
 from wilkins.errors import WorkflowError
@@ -64,6 +65,18 @@ def test_the_prefix_is_taken_over_and_frozen(
     trained(tmp_path, monkeypatch, more)
     assert same(base, "child", "again") == {*FIRST}  # all is in common: the last layer is trained nevertheless
     assert base.record("again").parent == type(child.parent)("child", child.seal)
+
+
+@pytest.mark.usefixtures("base")
+def test_models_whose_inputs_are_prepared_otherwise_are_no_relatives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for by, name in ((255, "scaled"), (255, "again"), (100, "other")):
+        more = f"preprocessing: {{scale: {{by: {by}}}, centre: {{}}}}, start_from: {{store: models}}"
+        trained(tmp_path, monkeypatch, f"{more}, save: {{store: models, name: {name}}}")
+    said = [line for line in capsys.readouterr().out.splitlines() if "begins" in line]
+    assert "no relative" in said[0] and "begins with 6 layers of the model 'scaled'" in said[1], said
+    assert "no relative" in said[2]
 
 
 @pytest.mark.usefixtures("base")
@@ -159,6 +172,18 @@ def test_name_and_tags_go_with_a_store(tmp_path: Path) -> None:
         options_of(tmp_path, "continual", f"{{{TRAIN}, save: {{name: a}}}}")
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("preprocessing: {scale: {by: 2}}", "it tells models of a store apart, and there is none; add 'save: {store:"),
+        ("preprocessing: {scale: 2}, start_from: {store: m}", "'scale' has no names for its settings; give {scale:"),
+    ],
+)
+def test_preprocessing_that_says_nothing_is_refused(tmp_path: Path, more: str, message: str) -> None:
+    with pytest.raises(WorkflowError, match=message):
+        options_of(tmp_path, "continual", f"{{{TRAIN}, {more}}}")
+
+
 SOURCE = """
 import h5py
 import numpy as np
@@ -172,8 +197,12 @@ for number in range(3):
 @pytest.mark.nightly
 @pytest.mark.mpi
 @pytest.mark.needs(MPIEXEC)
-def test_tasks_of_a_workflow_use_one_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hosts", [(), ("--hosts", "a:1,b:1,c:2")], ids=["one-host", "three-hosts"])
+def test_tasks_of_a_workflow_use_one_store(
+    tmp_path: Path, hosts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two at once, one of which has two ranks; a later run takes over what they have learned."""
+    monkeypatch.setenv("WILKINS_RSH", str(HERE))
     write_program(tmp_path / "net.py", NETWORK.replace("\n    ", "\n"))
     write_program(tmp_path / "source.py", SOURCE)
     tasks: list[dict[str, Any]] = [
@@ -187,10 +216,10 @@ def test_tasks_of_a_workflow_use_one_store(tmp_path: Path) -> None:
             f"{one['outputs']}}}, start_from: {{store: models, freeze: true}}, save: {{store: models}}}}\n"
         )
     (tmp_path / "workflow.yaml").write_text(text)
-    must_run(tmp_path, *WILKINS, "run", "workflow.yaml")
+    must_run(tmp_path, *WILKINS, "run", *hosts, "workflow.yaml", timeout=120)
     store = ModelStore(tmp_path / "models")
     assert len(store.names()) == 2
     (tmp_path / "workflow.yaml").write_text(text.replace("save: {store: models}", "save: {store: models, tags: [b]}"))
-    must_run(tmp_path, *WILKINS, "run", "workflow.yaml")
+    must_run(tmp_path, *WILKINS, "run", *hosts, "workflow.yaml", timeout=120)
     children = [one for one in store.records() if one.tags]
     assert len(children) == 2 and all(one.parent for one in children) and not any(map(store.damage, store.names()))

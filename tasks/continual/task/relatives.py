@@ -74,7 +74,7 @@ def begin(options: Options, model: torch.nn.Module, ranks: Group, *, anew: bool)
     """
     if not options["start_from"] and not (options["save"] and options["save"]["store"]):
         return None
-    graph = graph_of(model)
+    graph = graph_of(model, preprocessing=[*(options["preprocessing"] or {}).items()])
     return Family(graph, _start(options, model, graph, ranks, anew) if options["start_from"] else None)
 
 
