@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MOST_CORES = 4
 """Cores of a host on which a relay packs, at most."""
+_CLEARLY = 0.9
+"""Of the time of another way, what a way takes that is faster for sure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,9 @@ class Packing:
     sent: float = 1.0
     """Bytes that cross."""
     seconds: float = 0.0
-    """Of CPU time, on both hosts together."""
+    """Of time on one core, on both hosts together."""
+    when_faster: bool = False
+    """Only where steps arrive sooner by it."""
 
     def rate(self, cores: int) -> float:
         """Bytes per second that so many cores of each host pack and unpack, one step at a time."""
@@ -24,6 +29,33 @@ class Packing:
     def pays_below(self, cores: int) -> float:
         """The bandwidth, in bytes per second, below which packed steps arrive sooner."""
         return (1 - self.sent) * self.rate(cores)
+
+    def on(self, cores: int, bandwidth: float | None) -> Packing:
+        """What it is on a line: nothing, where that is faster and so wanted.
+
+        Args:
+            bandwidth: bytes per second of the line; None: no limit is known.
+        """
+        slower = self.when_faster and (bandwidth is None or self.pays_below(cores) <= bandwidth)
+        return Packing() if slower else self
+
+
+def quickest(ways: Sequence[Packing], bandwidth: float) -> int:
+    """The way in which a step arrives first.
+
+    Args:
+        ways: those that lose less come first; a later one has to be faster by a tenth.
+        bandwidth: bytes per second of the line.
+
+    Returns:
+        Its place.
+    """
+    best, seconds = 0, float("inf")
+    for place, way in enumerate(ways):
+        took = way.seconds + way.sent / bandwidth
+        if took < _CLEARLY * seconds:
+            best, seconds = place, took
+    return best
 
 
 def least_ratio(rate: float, bandwidth: float) -> float | None:

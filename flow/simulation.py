@@ -326,7 +326,9 @@ class _Simulation:
         """The program of a relay: its receiver asks for a step when it has finished the previous one."""
         latency = nanoseconds(max(self.model.hosts[relay.writes].latency, self.model.hosts[relay.reads].latency))
         sends, receives = self.lines[relay.writes].sends, self.lines[relay.reads].receives
-        cores = min(self.model.hosts[relay.writes].cores, self.model.hosts[relay.reads].cores)
+        ends = self.model.hosts[relay.writes], self.model.hosts[relay.reads]
+        cores = min(end.cores for end in ends)
+        bandwidth = min((end.bandwidth for end in ends if end.bandwidth is not None), default=None)
         for number in count():
             relay.carried.messages += 1
             yield _Spend("moving", latency)
@@ -337,7 +339,7 @@ class _Simulation:
             if isinstance(taken, Ended):
                 yield _Spend("moving", latency)
                 return
-            size, packing = taken[0].port.size, taken[0].port.packing
+            size, packing = taken[0].port.size, taken[0].port.packing.on(cores, bandwidth)
             sent, packs = round(size * packing.sent), nanoseconds(size / packing.rate(cores))
             yield from self.create(relay.outlet, number)
             yield _Spend("moving", packs)

@@ -1,7 +1,7 @@
 """Carries the steps of a port to another host: ``relay.py send PATTERN`` here, ``relay.py receive PATTERN`` there.
 
 A third argument has the port's rules of `compress`, a list of [dset, absolute, relative] as JSON. Then steps cross
-whole, and parts of them packed (`wilkins/compression`).
+whole, and parts of them packed (`wilkins/compression`): always or, if a fourth argument is ``faster``, where that is.
 
 Each half is a task like any other. The sender reads steps as their bytes; the receiver writes files of the same names,
 which are published when they are closed. The receiver asks for a step when it can take one, so a reader that is slow
@@ -76,14 +76,14 @@ class _Packing(ctypes.Structure):
 _UNPACK = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(_Packing))
 
 
-def send(pattern: str, rules: str = "") -> None:
+def send(pattern: str, rules: str = "", when: str = "always") -> None:
     """Send all steps of this task's in-port, each when the other side asks for one."""
     host, _, number = os.environ[ADDRESS].rpartition(":")
     port = steps.port(pattern)
     if port is None:
         raise NoSuchPort(errno.ENOENT, "this is no in-port of the task", pattern)
-    packs = _Packs(_packer(rules)) if rules else None
     with socket.create_connection((host, int(number))) as wire:
+        packs = _Packs(_packer(rules, _Line(wire) if when == "faster" else None)) if rules else None
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         handshake.authenticate(wire, _SERVICE, far_files.run_key())
         wire.sendall(_PORT.pack(_start_server(wire.getsockname()[0])))
@@ -101,12 +101,43 @@ def send(pattern: str, rules: str = "") -> None:
         wire.recv(1)  # the receiver leaves when nothing more can be read of its lazy steps
 
 
-def _packer(rules: str) -> Packer:
-    """Imported only where it is needed: it brings h5py."""
+def _packer(rules: str, line: Callable[[], float | None] | None = None) -> Packer:
+    """Imported only where it is needed: it brings h5py. `line`: tells how fast it is, where that decides."""
     from wilkins.compression.bounds import Rule
+    from wilkins.compression.choice import Choice
     from wilkins.compression.crossing import Packer
 
-    return Packer(Rule(*rule) for rule in json.loads(rules))
+    return Packer((Rule(*rule) for rule in json.loads(rules)), Choice(line) if line else None)
+
+
+class _Line:
+    """How many bytes a connection carries per second while there is something to carry, by the kernel's account."""
+
+    _INFO = struct.Struct("=120x Q 40x Q")
+    """Of ``struct tcp_info``: the bytes that were acknowledged, and the microseconds in which some were under way."""
+    _LATEST = struct.Struct("=160x Q")
+    """Of the same: bytes per second, of the latest that were acknowledged."""
+    _LEAST = 1 << 16
+    """Bytes of which a rate is made."""
+    _KEPT = 0.75
+    """Of what is known already, when more is known: lines change."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        self._wire = wire
+        self._carried = self._busy = 0
+        self._rate: float | None = None
+
+    def __call__(self) -> float | None:
+        """Bytes per second; None: not known, as where nothing has been sent yet."""
+        info = self._wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        if len(info) < self._INFO.size:
+            return None
+        carried, busy = self._INFO.unpack_from(info)
+        if carried - self._carried >= self._LEAST and busy > self._busy:
+            rate = max((carried - self._carried) / (busy - self._busy) * 1e6, *self._LATEST.unpack_from(info))
+            self._rate = rate if self._rate is None else self._KEPT * self._rate + (1 - self._KEPT) * rate
+            self._carried, self._busy = carried, busy
+        return self._rate
 
 
 def _memory(at: int, size: int) -> memoryview:
@@ -165,9 +196,9 @@ def _start_server(address: str) -> int:
     return port
 
 
-def receive(pattern: str, rules: str = "") -> None:
+def receive(pattern: str, rules: str = "", when: str = "always") -> None:
     """Write the steps that come as files of this task's out-port."""
-    del pattern  # names come with the steps
+    del pattern, when  # names come with the steps, and how these were packed
     messages = relay_messages.Messages(int(os.environ[relay_messages.VARIABLE]))
     unpacks = _Unpacks(_packer(rules), messages) if rules else None
     unpack = _UNPACK(unpacks) if unpacks else _UNPACK()

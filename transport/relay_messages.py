@@ -17,7 +17,7 @@ OF_A_STEP = 2
 OF_ALL = 3
 """The sender's greeting; and at the end, a last question and the answer that no step comes."""
 
-_SIZE = 56
+_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Compressed:
     """Bytes of the parts that it took."""
     after: int = 0
     """Bytes that crossed for these."""
+    steps: int = 0
+    """Steps of which it took some."""
     largest_error: float = 0.0
     """The largest difference of an element,"""
     part_of_bound: float = 0.0
@@ -42,7 +44,7 @@ class Messages:
     def __init__(self, descriptor: int) -> None:
         """`descriptor`: of `made`; closed by the caller."""
         memory = memoryview(mmap.mmap(descriptor, _SIZE))
-        self._count, self._measured = memory[:32].cast("Q"), memory[32:].cast("d")
+        self._count, self._measured = memory[:40].cast("Q"), memory[40:].cast("d")
 
     @classmethod
     def made(cls) -> int:
@@ -63,6 +65,7 @@ class Messages:
         """A step has come, and so many bytes of it in fewer."""
         self._count[2] += before
         self._count[3] += after
+        self._count[4] += before > 0
         self._measured[0] = max(self._measured[0], error)
         self._measured[1] = max(self._measured[1], part)
         self._measured[2] += seconds
@@ -70,7 +73,7 @@ class Messages:
     @property
     def compressed(self) -> Compressed:
         """What compression has done so far."""
-        return Compressed(*self._count[2:4], *self._measured)
+        return Compressed(*self._count[2:5], *self._measured)
 
     @property
     def over(self) -> bool:

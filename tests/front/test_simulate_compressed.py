@@ -109,6 +109,20 @@ def test_steps_are_counted_as_small_as_in_the_run(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["simulate", "plan"])
+def test_where_it_is_used_only_if_it_pays(folder: Path, command: str) -> None:
+    (folder / "workflow.yaml").write_text((WORKFLOW % 0.001).replace("}]}]", "}], compress_when: faster}]"))
+    for bandwidth, words, moved in (
+        ("100MB/s", "is not used, since steps arrive sooner", "40"),
+        ("9MB/s", "pays", "2"),
+    ):
+        options = ("--from", "latest", "--bandwidth", bandwidth)
+        done = run_tree([*WILKINS, command, "workflow.yaml", *HOSTS, *options], 60, folder)
+        text = " ".join((done.out + done.err).split())
+        assert f"'compress' of 'f0*.h5' {words}" in text and "warning" not in text
+        assert command == "plan" or f"f0*.h5 a -> c 4 40 MB {moved} MB 11" in text
+
+
+@pytest.mark.parametrize("command", ["simulate", "plan"])
 @pytest.mark.parametrize(
     ("options", "rule", "why"),
     [((), "0.001", "no run is given"), (("--from", "latest"), "0.1", "latest had other entries, and is no run")],

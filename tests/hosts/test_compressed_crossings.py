@@ -74,6 +74,20 @@ for name in steps.names():
     print("read", step, flush=True)
 assert found == set(bounds), found
 """
+BIG = """#!{python}
+import sys
+from data import *
+for step in range(int(sys.argv[1])):
+    with h5py.File(f"f{{step}}.h5", "w") as file:
+        file["noise"] = np.random.default_rng(step).standard_normal(500_000)
+"""
+BIG_READ = """#!{python}
+from data import *
+from wilkins.transport import steps
+for step, name in enumerate(steps.names()):
+    with h5py.File(name) as file:
+        assert np.abs(file["noise"][:] - np.random.default_rng(step).standard_normal(500_000)).max() <= 1e-3
+"""
 RULES = '[{dset: "/fields/*", absolute: 1e-3}, {dset: "*"}]'
 WORKFLOW = """
 tasks:
@@ -106,6 +120,25 @@ def crossing(folder: Path) -> dict[str, Any]:
     all_of_run = json.loads((folder / "wilkins-runs/latest/summary.json").read_text())["crossings"]
     (found,) = [one for one in all_of_run if one["steps"]]
     return dict(found)
+
+
+@pytest.mark.usual("faster")
+@pytest.mark.parametrize("when", ["faster", "always"])
+def test_steps_cross_as_they_are_where_that_is_faster(tmp_path: Path, when: str) -> None:
+    """As between hosts that are one machine; the first steps are compressed, until the line is known."""
+    programs(tmp_path)
+    # So many bytes that copying them takes much less than packing them.
+    write_program(tmp_path / "write.py", BIG.format(python=sys.executable))
+    write_program(tmp_path / "read.py", BIG_READ.format(python=sys.executable))
+    done = run(tmp_path, text_of(12, '[{dset: "*", absolute: 1e-3}]', more=f", compress_when: {when}"), "a:1,b:1")
+    assert done.code == 0, done.err
+    found = crossing(tmp_path)
+    assert found["steps"] == 12
+    if when == "always":
+        assert found["compressed_steps"] == 12
+    else:
+        assert 1 <= found["compressed_steps"] <= 3
+        assert f"{found['compressed_steps']} of 12 steps crossed compressed: " in done.err
 
 
 def test_readers_on_another_host_get_values_within_the_bounds(tmp_path: Path) -> None:

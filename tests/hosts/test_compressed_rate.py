@@ -85,6 +85,24 @@ def test_a_smooth_field_crosses_a_slow_line_many_times_as_fast(
     assert faster >= least
 
 
+@pytest.mark.parametrize("bandwidth", [100_000_000, 1_000_000_000, 10_000_000_000])
+def test_the_faster_way_is_found(tmp_path: Path, bandwidth: int) -> None:
+    """By bits per second of the line, whatever the machine packs."""
+    with Rig(2) as rig:
+        for host in rig.names:
+            rig.slow(host, bandwidth)
+        steps = 6 if bandwidth < 1e9 else 34
+        times = {
+            "as they are": seconds_a_step(rig, tmp_path / "plain", steps, "2000x2000", ""),
+            "compressed": seconds_a_step(rig, tmp_path / "packed", 34, "2000x2000", COMPRESS),
+        }
+        when = f"{COMPRESS}, compress_when: faster"
+        chosen = seconds_a_step(rig, tmp_path / "chosen", 34, "2000x2000", when)
+    shown = ", ".join(f"{name} {1e3 * one:.0f} ms" for name, one in times.items())
+    print(f"f8 2000x2000, {bandwidth / 1e6:.0f} Mbit/s: a step {shown}, whichever is faster {1e3 * chosen:.0f} ms")
+    assert chosen < 1.5 * min(times.values())
+
+
 @pytest.mark.parametrize("bandwidth", [100_000_000, 10_000_000_000])
 def test_whether_it_pays_is_as_predicted(tmp_path: Path, bandwidth: int) -> None:
     """By bits per second of the line; the fast one has what a machine copies to itself."""

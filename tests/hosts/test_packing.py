@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from support import hostile_blocks
 from wilkins.compression.bounds import Rule
+from wilkins.compression.choice import Choice
 from wilkins.compression.crossing import PackedStep, Packer
 from wilkins.compression.errors import CannotUnpack
 from wilkins.compression.packing import pack, unpack
@@ -54,6 +55,34 @@ def within_bounds(seeds: range) -> int:
             assert allowed or after.tobytes() == block.tobytes(), seed
             differ += packed.error > 0
     return differ
+
+
+def smooth_step() -> memoryview:
+    """A step of a smooth field, in one dataset."""
+    made = io.BytesIO()
+    with h5py.File(made, "w") as file:
+        file["u"] = np.outer(*[np.sin(np.linspace(0, 6, 700))] * 2)
+    return memoryview(made.getvalue())
+
+
+def test_the_way_that_is_faster_is_taken_when_the_line_changes() -> None:
+    """Until it is known, the step is packed as asked for."""
+    rate: float | None = None
+    packer, step = Packer([Rule("u", 1e-3)], Choice(lambda: rate)), smooth_step()
+    assert packer.pack(step).error > 0
+    for rate, packs in ((1e5, True), (1e12, False), (1e6, True), (1e11, False)):
+        found = [packer.pack(step) for _ in range(40)]
+        assert all(bool(one.pieces) == packs and (one.error > 0) == packs for one in found), rate
+
+
+def test_every_bit_is_kept_where_a_bound_gains_nothing() -> None:
+    made = io.BytesIO()
+    with h5py.File(made, "w") as file:
+        file["u"] = np.repeat(np.random.default_rng(1).standard_normal(500), 1000)
+    step = memoryview(made.getvalue())
+    kept = Packer([Rule("u", 1e-12)], Choice(lambda: 1e6))
+    found = [kept.pack(step) for _ in range(3)]
+    assert all(one.pieces and not one.error for one in found)
 
 
 def test_no_element_is_over_its_bound() -> None:

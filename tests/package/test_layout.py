@@ -23,7 +23,7 @@ ROOMS = {
     "values": "",
     "errors": "values",
     "flow": "errors values",
-    "compression": "errors",
+    "compression": "errors flow",
     "transport": "atomic compression errors values",
     "workflows": "transport",
     "names": "",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wilkins.compression.bounds import Rule
+from wilkins.compression.choice import Choice
 from wilkins.compression.errors import CannotCopy, CannotUnpack
 from wilkins.compression.extents import Block, blocks_of
 from wilkins.compression.packing import Packed, pack, unpack
@@ -45,18 +46,27 @@ class PackedStep(NamedTuple):
 class Packer:
     """Packs the steps of an out-port, and unpacks them."""
 
-    def __init__(self, rules: Iterable[Rule] = ()) -> None:
-        """`rules`: the first one that fits a dataset counts."""
+    def __init__(self, rules: Iterable[Rule] = (), choice: Choice | None = None) -> None:
+        """`rules`: the first one that fits a dataset counts. `choice`: chooses for each step; None: each is packed."""
         self._rules = tuple(rules)
+        self._choice = choice
         self._threads = ThreadPoolExecutor(min(_THREADS, len(os.sched_getaffinity(0))))
 
     def pack(self, step: memoryview) -> PackedStep:
         """The parts of a step that the rules let be packed, where that makes them smaller."""
-        began = time.process_time()
+        began, choice = time.process_time(), self._choice
+        if choice and not choice.measures and not choice.packs:
+            choice.passed()
+            return PackedStep()
+        finding = time.monotonic()
         try:
-            blocks = blocks_of(step, self._rules)
+            blocks: Sequence[Block] = blocks_of(step, self._rules)
         except CannotCopy as error:
             return PackedStep(seconds=time.process_time() - began, why=str(error))
+        if choice:
+            if choice.measures:
+                choice.measure(step, blocks, time.monotonic() - finding, self._threads)
+            blocks = choice.of(blocks)
         packed = list(self._threads.map(lambda block: _packed(step, block), blocks))
         found = [(block, one) for block, one in zip(blocks, packed, strict=True) if one is not None]
         return PackedStep(

@@ -261,6 +261,8 @@ class PortPlan(ReadKeys):
     compress: tuple[tuple[str, float | None, float | None], ...] = ()
     """Out-ports: the rules by which steps are compressed on their way to other hosts: of each the dataset, the absolute
     and the relative bound."""
+    compress_when: str = "always"
+    """Out-ports: ``always``, or ``faster``: only where steps arrive earlier by that."""
     step_bytes: int = 0
     """Out-ports: bytes of a step, by the task's model; 0: unknown."""
     per_rank: bool = False

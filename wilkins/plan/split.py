@@ -361,7 +361,7 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
 
 def _rules(outport: PortPlan) -> tuple[str, ...]:
     """What a relay is told of `compress`."""
-    return (json.dumps(outport.compress),) if outport.compress else ()
+    return (json.dumps(outport.compress), outport.compress_when) if outport.compress else ()
 
 
 def _cap(plan: Plan, relay: Relay, outport: PortPlan) -> int:

@@ -25,6 +25,16 @@ from wilkins.terminal.wording import listed
 
 Rules = tuple[tuple[str, float | None, float | None], ...]
 """As `PortPlan.compress` has them."""
+
+
+class Asked(NamedTuple):
+    """What an out-port says of compression."""
+
+    rules: Rules
+    when_faster: bool
+    """Steps are compressed only where they arrive sooner by it."""
+
+
 Port = tuple[str, str]
 """Name of a task's instance, and pattern of an out-port."""
 _ASKS = " (give that of your network: --bandwidth 125MB/s)"
@@ -45,11 +55,11 @@ class Packed(NamedTuple):
     """Why that is not known; empty: it is."""
 
 
-def compressed_ports(document: Document) -> dict[Port, Rules]:
-    """The out-ports of a workflow that have `compress`, with their rules."""
+def compressed_ports(document: Document) -> dict[Port, Asked]:
+    """The out-ports of a workflow that have `compress`."""
     return {
-        (instance_name(task, instance), port.pattern(instance)): tuple(
-            (rule.dset, rule.absolute, rule.relative) for rule in port.compress
+        (instance_name(task, instance), port.pattern(instance)): Asked(
+            tuple((rule.dset, rule.absolute, rule.relative) for rule in port.compress), port.compress_when == "faster"
         )
         for task in document.workflow.tasks
         for port in task.outports
@@ -58,7 +68,7 @@ def compressed_ports(document: Document) -> dict[Port, Rules]:
     }
 
 
-def known(ports: Mapping[Port, Rules], run: Path | None) -> dict[Port, Packed]:
+def known(ports: Mapping[Port, Asked], run: Path | None) -> dict[Port, Packed]:
     """What is known of the packing of out-ports with `compress`.
 
     Args:
@@ -66,12 +76,12 @@ def known(ports: Mapping[Port, Rules], run: Path | None) -> dict[Port, Packed]:
     """
     seen = _of_run(run) if run else {}
     found: dict[Port, Packed] = {}
-    for port, rules in ports.items():
+    for port, (rules, when_faster) in ports.items():
         was = seen.get(port)
         if run and was and was[0] == rules:
-            found[port] = Packed(was[1], f"in {run.name}")
+            found[port] = Packed(replace(was[1], when_faster=when_faster), f"in {run.name}")
             continue
-        here = Packing(0.0, _seconds_here(any(rule[1:] != (None, None) for rule in rules)))
+        here = Packing(0.0, _seconds_here(any(rule[1:] != (None, None) for rule in rules)), when_faster)
         why = "no run is given"
         if run:
             why = f"{run.name} had other entries, and is no run" if was else f"{run.name} is no run"
@@ -87,18 +97,20 @@ def _of_run(folder: Path) -> dict[Port, tuple[Rules, Packing]]:
         crossings = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["crossings"]
     except (OSError, ValueError, KeyError):
         return {}
-    rules = {(plan.tasks[port.task].name, port.pattern): port.compress for port in plan.ports}
+    ports = {(plan.tasks[port.task].name, port.pattern): port for port in plan.ports}
     sums: dict[Port, list[float]] = {}
     for one in crossings:
-        if one["steps"]:
+        port = ports.get((one["producer"], one["files"]))
+        if one["steps"] and port is not None:
             added = sums.setdefault((one["producer"], one["files"]), [0.0, 0.0, 0.0])
-            added[0] += one["bytes"]
+            tried = one["compressed_steps"] / one["steps"] if port.compress_when == "faster" else 1
+            added[0] += tried * one["bytes"]
             added[1] += one["compressed"] - one["compressed_to"]
             added[2] += one["compression_s"]
     return {
-        port: (rules[port], Packing(1 - saved / before, seconds / before))
+        port: (ports[port].compress, Packing(1 - saved / before, seconds / before))
         for port, (before, saved, seconds) in sums.items()
-        if rules.get(port) and before
+        if ports[port].compress and before
     }
 
 
@@ -170,15 +182,19 @@ def verdict(who: str, files: str, packed: Packed, cores: int, bandwidth: float |
     measured = f"(measured {packed.measured})"
     packs = f"{count_of(cores, 'core')} {'packs and unpacks' if cores == 1 else 'pack and unpack'} {size(rate)}/s"
     line = f"this network has {size(bandwidth or 0)}/s"
-    if packing.sent >= 1:
+    if packing.sent >= 1 and not packing.when_faster:
         said = f"makes no step smaller {measured}, and takes time; remove it from the out-port"
         return Verdict(who, said, slower=True, files=files)
     smaller = f"steps get {1 / packing.sent:.3g} times smaller" if packing.sent else ""
+    if packing.sent >= 1:
+        return Verdict(who, f"is not used, since it makes no step smaller {measured}", slower=False, files=files)
     if bandwidth is not None and below <= bandwidth:
         if packed.why:
             reason = f"{packs} {measured}, so it pays on slower networks only, and {line}"
         else:
             reason = f"{packs} and {smaller} {measured}, so it pays on networks below {size(below)}/s, and {line}"
+        if packing.when_faster:
+            return Verdict(who, f"is not used, since steps arrive sooner without: {reason}", False, files)
         return Verdict(who, f"makes steps arrive later: {reason}; remove it from the out-port", True, files)
     if not packed.why:
         pays = f"pays, since {line}" if bandwidth else f"pays on networks below {size(below)}/s{_ASKS}"
@@ -228,7 +244,8 @@ def of_plan(plan: Plan, hosts: Sequence[ModelHost], run: Path | None) -> list[Ve
         return []
     ports = {index: plan.ports[index] for index, _ in joined}
     names = {index: (plan.tasks[port.task].name, port.pattern) for index, port in ports.items()}
-    packed = known({names[index]: port.compress for index, port in ports.items()}, run)
+    asked = {names[index]: Asked(port.compress, port.compress_when == "faster") for index, port in ports.items()}
+    packed = known(asked, run)
     cores = free_cores(plan.hosts, (task.share for task in plan.tasks))
 
     def one(outport: int, reads: int, readers: Sequence[str]) -> Verdict:

@@ -54,6 +54,9 @@ def of_devices(task: Task) -> Iterator[tuple[Position, str]]:
 def of_compression(task: Task) -> Iterator[tuple[Position, str]]:
     """Bounds of out-ports that allow nothing, or everything."""
     for port in task.outports:
+        if "compress_when" in port.where and not port.compress:
+            message = "'compress_when' goes with 'compress', which is not there; add it, or remove 'compress_when'"
+            yield port.where.of("compress_when"), f"{task.label}, outport {port.filename!r}: {message}"
         for rule in port.compress:
             for problem in problems_of(rule):
                 yield rule.where.position, f"{task.label}, outport {port.filename!r}: {problem}"

@@ -172,6 +172,12 @@ class OutPort(Port):
         "loss (`wilkins help compression`); the first entry that fits a dataset counts. Steps of the port then cross "
         "whole. Readers on the producer's host, and files on disk, have every bit.",
     )
+    compress_when: str = key(
+        choice("always", "faster"),
+        default="always",
+        doc="`always`: each step is compressed; `faster`: it crosses as it is, with every bit, or within the bounds of "
+        "`compress`, whichever arrives first by what was measured of the network and of compression.",
+    )
     publish: PublishRule = key(
         Publish(),
         default=PublishRule(),

@@ -57,6 +57,7 @@ def _crossing(
         messages=messages + port.brought,
         compressed=found.before,
         compressed_to=found.after,
+        compressed_steps=found.steps,
         largest_error=found.largest_error,
         part_of_bound=found.part_of_bound,
         compression_s=found.cpu_seconds,

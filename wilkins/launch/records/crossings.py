@@ -36,7 +36,9 @@ class Crossing:
     compressed: int = 0
     """Bytes of the steps that were compressed on the way,"""
     compressed_to: int = 0
-    """and what they took there."""
+    """what they took there,"""
+    compressed_steps: int = 0
+    """and of how many steps they were."""
     largest_error: float = 0.0
     """The largest difference that this has made to an element,"""
     part_of_bound: float = 0.0
@@ -70,8 +72,10 @@ def _compressed(one: Crossing) -> str:
     """What compression has done; empty: nothing."""
     if not one.compressed:
         return ""
+    some = one.compressed_steps < one.steps
+    steps = f"{one.compressed_steps} of {count_of(one.steps, 'step')} crossed compressed: " if some else ""
     return (
-        f"{one.producer} -> {_readers(one)}: {size(one.compressed)} crossed as {size(one.compressed_to)}, "
+        f"{one.producer} -> {_readers(one)}: {steps}{size(one.compressed)} crossed as {size(one.compressed_to)}, "
         f"{one.compressed / one.compressed_to:.1f} times smaller; largest error {one.largest_error:.3g}{_of_bound(one)}"
         f"; {one.compression_s:.1f} s of CPU time"
     )
