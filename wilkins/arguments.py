@@ -212,8 +212,8 @@ def of_plan(child: argparse.ArgumentParser) -> None:
         metavar="[HOSTS=]BYTES",
         action="append",
         default=[],
-        help="what a host sends per second, and receives, such as 12GB/s, as for simulate: says whether compression "
-        "between hosts pays",
+        help="what a host sends per second, and receives, such as 12GB/s or 100Gbit/s, as for simulate: says whether "
+        "compression between hosts pays",
     )
     child.add_argument(
         "--from",
@@ -236,16 +236,15 @@ def of_simulate(child: argparse.ArgumentParser) -> None:
     of_file(child)
     _add_hosts(child)
     for option, what, example in (
-        ("--latency", "the time a small message takes from host to host", "50us"),
-        ("--bandwidth", "what a host sends per second, and receives", "12GB/s"),
+        ("--latency", "the time a small message takes from host to host, such as 50us", "50us"),
+        ("--bandwidth", "what a host sends per second, and receives, such as 12GB/s or 100Gbit/s", "12GB/s"),
     ):
         child.add_argument(
             option,
             metavar=f"[HOSTS=]{'TIME' if option == '--latency' else 'BYTES'}",
             action="append",
             default=[],
-            help=f"{what}, such as {example}; of some hosts: node[0-3]={example}; may be repeated; left out: the "
-            "network takes no time",
+            help=f"{what}; of some hosts: node[0-3]={example}; may be repeated; left out: the network takes no time",
         )
     child.add_argument(
         "--rate", metavar="BYTES", help="what a rank copies per second, such as 5GB/s; left out: copies take no time"

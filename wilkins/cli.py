@@ -409,12 +409,12 @@ def _simulate(parsed: argparse.Namespace) -> int:
         return failures(parsed.failures)
     from wilkins.report.pictures import chosen_format
     from wilkins.report.timelines import simulate
-    from wilkins.schema.kinds import parse_size
+    from wilkins.schema.kinds import RATE, parse_rate
 
     try:
-        rate = None if parsed.rate is None else parse_size(parsed.rate.removesuffix("/s"))
+        rate = None if parsed.rate is None else parse_rate(parsed.rate)
     except ValueError:
-        raise UsageError(f"--rate must be bytes per second such as 5GB/s, not {parsed.rate!r}") from None
+        raise UsageError(f"--rate must be {RATE}, not {parsed.rate!r}") from None
     file = _workflow(parsed)[0]
     file_format = chosen_format(parsed.format, parsed.output, TIMELINES)
     return simulate(

@@ -128,7 +128,7 @@ def test_set_and_rate(folder: Path) -> None:
         (["--set", "simulate.model={step: 1}"], ["task 'simulate': nothing says how many steps", "{steps: 10}"]),
         (["--set", "analyse.model={start: 1}"], ["it gives no time that it computes", "--set analyse.model.step=0.2s"]),
         (["--set", "simulate.model.files=mine"], ["'files' must be 'shared' or 'per-rank', not 'mine'"]),
-        (["--rate", "fast"], ["--rate must be bytes per second such as 5GB/s, not 'fast'"]),
+        (["--rate", "fast"], ["--rate must be a rate in bytes (12GB/s) or bits (100Gbit/s", "not 'fast'"]),
         (["--from", "nowhere"], ["nowhere: there is no such folder"]),
         (["--trace", "."], [".: holds no trace"]),
         (["-o", "/nowhere/x.txt"], ["/nowhere/x.txt: cannot write it", "-o"]),

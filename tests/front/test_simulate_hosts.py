@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.running import WILKINS, Finished, run_tree, write_program
+from wilkins.schema.kinds import parse_rate
 
 ENSEMBLE = """
 tasks:
@@ -47,6 +48,26 @@ def test_what_crosses_and_what_the_run_is_bound_by(folder: Path) -> None:
     assert "one step at a time: 0 % its bytes, 100 % its messages" in of_some.out
 
 
+@pytest.mark.parametrize(
+    ("words", "rate"),
+    [
+        ("1GB/s", 10**9),
+        ("1GB", 10**9),
+        ("1G", 10**9),
+        ("12.5 MiB/s", 25 * 2**19),
+        ("1Gb/s", 10**9 // 8),
+        ("1Gbit/s", 10**9 // 8),
+        ("100 Gbps", 10**11 // 8),
+        ("10Mbit/s", 10**7 // 8),
+        ("8Kibit/s", 1024),
+        ("300", 300),
+        ("300B/s", 300),
+    ],
+)
+def test_bits_per_second_are_no_bytes(words: str, rate: int) -> None:
+    assert parse_rate(words) == rate
+
+
 def test_two_thousand_hosts_are_bound_by_the_one_that_collects(folder: Path) -> None:
     (folder / "workflow.yaml").write_text(ENSEMBLE % 1999)
     (folder / "hosts").write_text("".join(f"n{number}:8\n" for number in range(2000)))
@@ -74,7 +95,11 @@ def test_a_plan_says_what_crosses_with_each_step(folder: Path) -> None:
     [
         (["--latency", "1ms"], ["--latency is of the network between hosts", "--hosts node0:8,node1:8"]),
         (["--hosts", "a:32", "--latency", "fast"], ["--latency must be a time such as 50us or 0.2ms", "not 'fast'"]),
-        (["--hosts", "a:32", "--bandwidth", "a=0"], ["--bandwidth must be bytes per second such as 12GB/s"]),
+        (
+            ["--hosts", "a:32", "--bandwidth", "a=0"],
+            ["--bandwidth must be a rate in bytes (12GB/s) or bits (100"],
+        ),
+        (["--hosts", "a:32", "--bandwidth", "10Mx/s"], ["100Gb/s) per second, or HOST=12GB/s, not '10Mx/s'"]),
         (["--hosts", "a:32", "--bandwidth", "b=1GB"], ["there is no host 'b'"]),
         (["--hosts", "a:32", "--hostfile", "x"], ["give --hosts or --hostfile, not both"]),
     ],

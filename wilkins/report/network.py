@@ -16,7 +16,7 @@ from wilkins.launch.records.crossings import Crossing
 from wilkins.plan.hosts import expanded
 from wilkins.plan.placing import placed_tasks
 from wilkins.report.packed import free_cores
-from wilkins.schema.kinds import parse_duration, parse_size
+from wilkins.schema.kinds import RATE, parse_duration, parse_rate
 from wilkins.spec.load import Document
 from wilkins.terminal.tables import text_table
 
@@ -34,13 +34,13 @@ def network(hosts: Sequence[Host], latency: Sequence[str], bandwidth: Sequence[s
         option = "--latency" if latency else "--bandwidth"
         raise UsageError(f"{option} is of the network between hosts; say which: --hosts node0:8,node1:8")
     names = [host.name for host in hosts]
-    times = _said("--latency", "a time such as 50us or 0.2ms", latency, names, parse_duration)
-    rates = _said("--bandwidth", "bytes per second such as 12GB/s", bandwidth, names, _rate)
+    times = _said("--latency", "a time such as 50us or 0.2ms", latency, names, parse_duration, "50us")
+    rates = _said("--bandwidth", RATE, bandwidth, names, parse_rate, "12GB/s")
     return tuple(ModelHost(name=name, latency=times.get(name, 0.0), bandwidth=rates.get(name)) for name in names)
 
 
 def _said(
-    option: str, meaning: str, words: Sequence[str], names: Sequence[str], parse: Callable[[str], T]
+    option: str, meaning: str, words: Sequence[str], names: Sequence[str], parse: Callable[[str], T], example: str
 ) -> dict[str, T]:
     """The value of an option for each host."""
     known, found = set(names), dict[str, T]()
@@ -52,15 +52,8 @@ def _said(
         try:
             found |= dict.fromkeys(some, parse(value))
         except ValueError:
-            raise UsageError(f"{option} must be {meaning}, or HOST={meaning.split()[-1]}, not {word!r}") from None
+            raise UsageError(f"{option} must be {meaning}, or HOST={example}, not {word!r}") from None
     return found
-
-
-def _rate(text: str) -> int:
-    rate = parse_size(text.removesuffix("/s"))
-    if not rate:
-        raise ValueError
-    return rate
 
 
 def on_hosts(model: Model, document: Document, hosts: Sequence[Host], joined: Sequence[ModelHost]) -> Model:

@@ -153,6 +153,26 @@ def parse_size(value: str) -> int:
     return int(float(found[1]) * _BYTES[found[2]]) if "." in found[1] else int(found[1]) * _BYTES[found[2]]
 
 
+RATE = "a rate in bytes (12GB/s) or bits (100Gbit/s, 100Gb/s) per second"
+"""What `parse_rate` takes, in words."""
+
+
+def parse_rate(value: str) -> int:
+    """Bytes per second from ``12GB/s``, ``12GB``, ``100Gbit/s``, ``100Gb/s`` or ``100Gbps``: B are bytes, b are bits.
+
+    Raises:
+        ValueError: it is not a rate, or none at all.
+    """
+    found = re.fullmatch(r"(.*[0-9]\s*(?:[kmgt]i?)?)(b|bits?|bytes?)?(?:/s|ps)?", value.strip(), re.IGNORECASE)
+    if not found:
+        raise ValueError
+    unit = found[2] or "B"
+    rate = parse_size(found[1]) // (8 if unit == "b" or unit.lower().startswith("bit") else 1)
+    if not rate:
+        raise ValueError
+    return rate
+
+
 def size(meaning: str = "a number of bytes such as 500MB or 1GiB (0: no limit)") -> Kind:
     """A number of bytes."""
     return Parsed(meaning, {"type": ["integer", "string"]}, parse_size)
