@@ -10,7 +10,8 @@ slows its producer down, as on one host. The layer moves the bytes (``python/rel
 Both meet through variables that their keepers set: ``WILKINS_RELAY_ADDRESS`` (host:port) for the sender,
 ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. Each shows the other the run's key (`handshake.py`).
 ``WILKINS_RELAY_ENDS`` names the ends of a pipe that the receivers of one producer share: they end together, as the
-producer's ports do. The receiver counts the messages of both (`relay_messages.py`).
+producer's ports do. The receiver counts the messages of both; the sender notes rules that fit nothing
+(`relay_messages.py`).
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def send(pattern: str, rules: str = "", when: str = "always") -> None:
     if port is None:
         raise NoSuchPort(errno.ENOENT, "this is no in-port of the task", pattern)
     with socket.create_connection((host, int(number))) as wire:
-        packs = _Packs(_packer(rules, _Line(wire) if when == "faster" else None)) if rules else None
+        packs = _Packs(_packer(rules, _Line(wire) if when == "faster" else None), _messages()) if rules else None
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         handshake.authenticate(wire, _SERVICE, far_files.run_key())
         wire.sendall(_PORT.pack(_start_server(wire.getsockname()[0])))
@@ -140,6 +141,10 @@ class _Line:
         return self._rate
 
 
+def _messages() -> relay_messages.Messages:
+    return relay_messages.Messages(int(os.environ[relay_messages.VARIABLE]))
+
+
 def _memory(at: int, size: int) -> memoryview:
     return memoryview((ctypes.c_char * size).from_address(at)).cast("B") if size else memoryview(b"")
 
@@ -147,8 +152,8 @@ def _memory(at: int, size: int) -> memoryview:
 class _Packs:
     """Packs steps. What a step was packed into stays until the next one is taken."""
 
-    def __init__(self, packer: Packer) -> None:
-        self._packer = packer
+    def __init__(self, packer: Packer, messages: relay_messages.Messages) -> None:
+        self._packer, self._messages = packer, messages
         self._kept: tuple[object, ...] = ()
         self._said = ""
         """Why the last step was not packed that could not be: said in the relay's log, once for each reason."""
@@ -159,6 +164,8 @@ class _Packs:
         if step.why and step.why != self._said:
             self._said = step.why
             print(f"a step crosses as it is, not compressed: {step.why}", file=sys.stderr, flush=True)
+        if step.unfit is not None:
+            self._messages.packed(step.unfit)
         pieces = (_Piece * len(step.pieces))(*(_Piece(*piece) for piece in step.pieces))
         data = ctypes.c_char_p(step.data)
         self._kept = (pieces, data, step)
@@ -199,7 +206,7 @@ def _start_server(address: str) -> int:
 def receive(pattern: str, rules: str = "", when: str = "always") -> None:
     """Write the steps that come as files of this task's out-port."""
     del pattern, when  # names come with the steps, and how these were packed
-    messages = relay_messages.Messages(int(os.environ[relay_messages.VARIABLE]))
+    messages = _messages()
     unpacks = _Unpacks(_packer(rules), messages) if rules else None
     unpack = _UNPACK(unpacks) if unpacks else _UNPACK()
     move = _library().wilkins_relay_receive

@@ -1,15 +1,16 @@
 """How many messages the halves of a relay have sent each other, what was compressed, and whether all was sent, for the
-receiver's keeper."""
+receiver's keeper; and which rules of compression fit nothing, for the sender's."""
 
 from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterable
 
 from wilkins.values import dataclass
 
 VARIABLE = "WILKINS_RELAY_MESSAGES"
-"""Tells the receiver the descriptor of the memory."""
+"""Tells each half the descriptor of its memory."""
 
 OF_A_STEP = 2
 """The receiver asks, and the sender answers with the step."""
@@ -17,7 +18,9 @@ OF_A_STEP = 2
 OF_ALL = 3
 """The sender's greeting; and at the end, a last question and the answer that no step comes."""
 
-_SIZE = 64
+_SIZE = 80
+_MOST_RULES = 64
+"""Rules whose use is counted, a bit each; all others count as used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Messages:
     def __init__(self, descriptor: int) -> None:
         """`descriptor`: of `made`; closed by the caller."""
         memory = memoryview(mmap.mmap(descriptor, _SIZE))
-        self._count, self._measured = memory[:40].cast("Q"), memory[40:].cast("d")
+        self._count, self._measured = memory[:56].cast("Q"), memory[56:].cast("d")
 
     @classmethod
     def made(cls) -> int:
@@ -69,6 +72,17 @@ class Messages:
         self._measured[0] = max(self._measured[0], error)
         self._measured[1] = max(self._measured[1], part)
         self._measured[2] += seconds
+
+    def packed(self, unfit: Iterable[int]) -> None:
+        """A step was looked at, and these rules fit no dataset of it that could be packed."""
+        before = self._count[6] if self._count[5] else ~0
+        self._count[6] = before & sum(1 << number for number in unfit if number < _MOST_RULES)
+        self._count[5] += 1
+
+    @property
+    def unfit(self) -> tuple[int, ...]:
+        """Rules that have fitted nothing in any step so far; none before the first one."""
+        return tuple(number for number in range(_MOST_RULES) if self._count[5] and self._count[6] >> number & 1)
 
     @property
     def compressed(self) -> Compressed:

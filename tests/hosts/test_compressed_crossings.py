@@ -155,6 +155,7 @@ def test_readers_on_another_host_get_values_within_the_bounds(tmp_path: Path) ->
     assert found["moved"] == found["bytes"] - found["compressed"] + found["compressed_to"]
     assert found["compression_s"] > 0
     assert "times smaller; largest error" in done.err
+    assert "no dataset that can be compressed" not in done.err
     assert " % of its bound; " in done.err
     page = page_of(records_of(tmp_path / "wilkins-runs/latest"))
     row = page.partition("Over the network")[2].partition("</tbody>")[0]
@@ -231,6 +232,18 @@ def test_steps_that_are_no_hdf5_cross_as_they_are(tmp_path: Path) -> None:
     assert crossing(tmp_path)["compressed"] == 0
     (log,) = (tmp_path / "wilkins-runs/latest/hosts/a").glob("*-to-*.log")
     assert log.read_text().count("a step crosses as it is, not compressed: HDF5 cannot read it") == 1
+
+
+def test_entries_that_fit_nothing_are_named(tmp_path: Path) -> None:
+    programs(tmp_path)
+    rules = '[{dset: "/feilds/*", absolute: 1e-3}, {dset: "/fields/gzip"}, {dset: "*"}, {dset: /ids}]'
+    done = run(tmp_path, text_of(rules=rules).replace("lossy", "exact"), "a:1,b:1")
+    assert done.code == 0, done.err
+    said = [line for line in " ".join(done.err.split()).split("wilkins: ") if "no dataset that can" in line]
+    assert [line.partition(" fits ")[2].partition(",")[0] for line in said] == [
+        repr(one) for one in ("/feilds/*", "/fields/gzip", "/ids")
+    ]
+    assert all(line.startswith("write: 'compress' of 'f*.h5': no dataset") for line in said)
 
 
 @pytest.mark.parametrize("half", ["send", "receive"])

@@ -234,6 +234,7 @@ def test_a_file_arrives_within_its_bounds_and_all_else_as_it_was(libver: str) ->
     data = written(libver)
     after, packed = arrived(data)
     assert not packed.why
+    assert not packed.unfit
     assert 0 < packed.error <= 1e-3
     one, other = h5py.File(io.BytesIO(data)), h5py.File(io.BytesIO(after))
     names: list[str] = []
@@ -272,6 +273,7 @@ def test_without_bounds_a_file_arrives_bit_by_bit() -> None:
     after, packed = arrived(data, [Rule("/nowhere", absolute=1.0)])
     assert after == data
     assert not packed.pieces
+    assert packed.unfit == (0,)
 
 
 def test_what_is_no_sound_file_crosses_as_it_is() -> None:

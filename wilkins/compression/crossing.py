@@ -39,6 +39,9 @@ class PackedStep(NamedTuple):
     """and the largest part of its bound that such a difference is."""
     seconds: float = 0.0
     """Of CPU time."""
+    unfit: tuple[int, ...] | None = None
+    """Numbers of the rules that fit no dataset that can be packed, or only such as an earlier rule fits; None: nobody
+    has looked."""
     why: str = ""
     """Why nothing of it was packed; empty: something was, or no rule fits what it holds."""
 
@@ -60,13 +63,14 @@ class Packer:
             return PackedStep()
         finding = time.monotonic()
         try:
-            blocks: Sequence[Block] = blocks_of(step, self._rules)
+            every, used = blocks_of(step, self._rules)
         except CannotCopy as error:
             return PackedStep(seconds=time.process_time() - began, why=str(error))
+        blocks: Sequence[Block] = every
         if choice:
             if choice.measures:
-                choice.measure(step, blocks, time.monotonic() - finding, self._threads)
-            blocks = choice.of(blocks)
+                choice.measure(step, every, time.monotonic() - finding, self._threads)
+            blocks = choice.of(every)
         packed = list(self._threads.map(lambda block: _packed(step, block), blocks))
         found = [(block, one) for block, one in zip(blocks, packed, strict=True) if one is not None]
         return PackedStep(
@@ -75,6 +79,7 @@ class Packer:
             max((one.error for _, one in found), default=0.0),
             max((one.error / block.bound for block, one in found if one.error), default=0.0),
             time.process_time() - began,
+            tuple(number for number, rule in enumerate(self._rules) if rule not in used),
         )
 
     def unpack(self, step: memoryview, pieces: Sequence[tuple[int, int, int]], data: memoryview) -> float:

@@ -81,8 +81,9 @@ class _Bytes(io.RawIOBase):
         return True
 
 
-def blocks_of(data: memoryview, rules: Sequence[Rule]) -> list[Block]:
-    """The blocks of an HDF5 file that rules let be compressed, in the order of their places; none of them overlap.
+def blocks_of(data: memoryview, rules: Sequence[Rule]) -> tuple[list[Block], set[Rule]]:
+    """The blocks of an HDF5 file that rules let be compressed, in the order of their places, and the rules that do so;
+    no blocks overlap.
 
     Args:
         data: the bytes of the file.
@@ -97,8 +98,8 @@ def blocks_of(data: memoryview, rules: Sequence[Rule]) -> list[Block]:
         raise error if isinstance(error, CannotCopy) else CannotCopy(f"HDF5 cannot read it: {error}") from error
 
 
-def _found(data: memoryview, rules: Sequence[Rule]) -> list[Block]:
-    found: list[Block] = []
+def _found(data: memoryview, rules: Sequence[Rule]) -> tuple[list[Block], set[Rule]]:
+    found, used = list[Block](), set[Rule]()
     with h5py.File(_opened(data)) as file:
         if file.userblock_size:
             raise CannotCopy("it has a user block")
@@ -106,12 +107,14 @@ def _found(data: memoryview, rules: Sequence[Rule]) -> list[Block]:
             fitting = rules_of(map(text, paths), rules)
             item = h5py.h5o.open(file.id, paths[0]) if fitting else None
             if isinstance(item, h5py.h5d.DatasetID):
-                found += _of_dataset(item, fitting)
+                some = list(_of_dataset(item, fitting))
+                found += some
+                used |= set(fitting if some else ())
     found.sort()
     ends = [0, *(block.end for block in found)]
     if any(block.begin < end for block, end in zip(found, ends, strict=False)) or ends[-1] > len(data):
         raise CannotCopy("its datasets lie over each other, or beyond its end")
-    return found
+    return found, used
 
 
 def _opened(data: memoryview) -> h5py.h5f.FileID:

@@ -17,10 +17,18 @@ from wilkins.transport.report_table import PortFacts
 def crossings_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> list[Crossing]:
     """For each relay whose receiver's host has reported: the steps that arrived, and the messages for them."""
     found = []
+    unfit = {relay: rules for _, account in results for relay, rules in account.unfit.items()}
     for part, account in results:
         port_of = {port.task: port for port in (account.report.ports if account.report else ())}
         found += [
-            _crossing(plan, relay, port_of[task], account.messages[relay.index], account.compressed.get(relay.index))
+            _crossing(
+                plan,
+                relay,
+                port_of[task],
+                account.messages[relay.index],
+                account.compressed.get(relay.index, Compressed()),
+                unfit.get(relay.index, ()),
+            )
             for task, relay in part.receivers
         ]
     return found
@@ -40,9 +48,8 @@ def host_trace(plan: Plan, part: HostPart, path: Path) -> Trace:
 
 
 def _crossing(
-    plan: Plan, relay: Relay, port: PortFacts, messages: int, compressed: Compressed | None = None
+    plan: Plan, relay: Relay, port: PortFacts, messages: int, found: Compressed, unfit: Sequence[int]
 ) -> Crossing:
-    found = compressed or Compressed()
     outport = plan.ports[relay.outport]
     readers = (plan.tasks[plan.ports[plan.channels[channel].inport].task].name for channel in relay.channels)
     return Crossing(
@@ -61,4 +68,5 @@ def _crossing(
         largest_error=found.largest_error,
         part_of_bound=found.part_of_bound,
         compression_s=found.cpu_seconds,
+        unfit=tuple(outport.compress[number][0] for number in unfit),
     )

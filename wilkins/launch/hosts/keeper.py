@@ -242,6 +242,7 @@ class Keeper:
             {index: run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
             self._relays.counts(),
             self._relays.compressed(),
+            self._relays.unfit(),
         )
         self._control.send(PartEnded(result, self._echo()))
 

@@ -23,6 +23,8 @@ class Relays:
         """By task: what it inherits, to be closed here once all that share it were started."""
         self._messages: dict[int, relay_messages.Messages] = {}
         """By relay, of the receivers."""
+        self._packs: dict[int, relay_messages.Messages] = {}
+        """By relay, of the senders that compress."""
 
     def addresses(self) -> dict[str, str]:
         """The addresses of the receivers, by relay."""
@@ -32,6 +34,11 @@ class Relays:
         """Hear where the receivers of all hosts are, by relay."""
         for task, one in self._part.senders:
             self._variables[task] = {relay.ADDRESS: addresses[str(one.index)]}
+            if self._plan.ports[one.outport].compress:
+                count = relay_messages.Messages.made()
+                self._packs[one.index] = relay_messages.Messages(count)
+                self._variables[task][relay_messages.VARIABLE] = str(count)
+                self._descriptors[task] = [count]
         ends: dict[int, tuple[int, int]] = {}
         for task, one in self._part.receivers:
             producer = self._plan.ports[one.outport].task
@@ -70,6 +77,10 @@ class Relays:
     def counts(self) -> dict[int, int]:
         """By relay: how many messages a receiver has exchanged."""
         return {index: messages.count for index, messages in self._messages.items()}
+
+    def unfit(self) -> dict[int, tuple[int, ...]]:
+        """By relay: rules of compression that have fitted nothing in the sender's steps."""
+        return {index: messages.unfit for index, messages in self._packs.items()}
 
     def compressed(self) -> dict[int, relay_messages.Compressed]:
         """By relay: what compression has done for the receiver's steps."""

@@ -46,6 +46,8 @@ class HostResult:
     """By relay: how many messages it has exchanged."""
     compressed: Mapping[int, Compressed] = field(default_factory=dict)
     """By relay: what compression has done for its steps."""
+    unfit: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """By relay of the senders: rules of compression that have fitted nothing."""
 
 
 @dataclass(frozen=True, slots=True)

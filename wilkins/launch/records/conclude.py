@@ -187,6 +187,10 @@ def _messages(ending: Ending, records: RunDirectory, account: Account) -> list[s
 
         for of_host in (records.trace, *sorted(records.path.glob(f"hosts/*/{TRACE_FILE}"))):
             hints += remade_otherwise(of_host)
+    if ending.crossings:
+        from wilkins.launch.records.crossings import unfit
+
+        hints += unfit(ending.crossings)
     unread = account.messages(outcomes, stopped=ending.stop is not None)
     return [*hints, *unread, *ending.datasets, *not_found(report, outcomes, ending.there)]
 

@@ -45,6 +45,23 @@ class Crossing:
     """and the largest part of its bound that a difference was."""
     compression_s: float = 0.0
     """Seconds of CPU time that it has taken, on both hosts."""
+    unfit: tuple[str, ...] = ()
+    """The `dset` of entries of `compress` that have fitted nothing in the steps that crossed."""
+
+
+def unfit(crossings: Sequence[Crossing]) -> list[str]:
+    """Messages on entries of `compress` that have fitted nothing in what went to any host."""
+    ports: dict[tuple[str, str], list[Crossing]] = {}
+    for one in crossings:
+        if one.steps:
+            ports.setdefault((one.producer, one.files), []).append(one)
+    return [
+        f"{producer}: 'compress' of {files!r}: no dataset that can be compressed fits {dset!r}, or an earlier entry "
+        "fits it (`wilkins help compression`)"
+        for (producer, files), some in ports.items()
+        for dset in some[0].unfit
+        if all(dset in one.unfit for one in some)
+    ]
 
 
 def table(crossings: Sequence[Crossing], all_in: str = "") -> str:
