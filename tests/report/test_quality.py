@@ -78,6 +78,40 @@ def test_a_number_that_became_none_is_not_exact(tmp_path: Path) -> None:
     assert lines[-1].split()[-2:] == ["-", "1"]
 
 
+def test_each_name_of_a_dataset_and_links_are_told_of(tmp_path: Path) -> None:
+    for name, add, there in (("before.h5", 0.0, "o.h5"), ("after.h5", 0.25, "p.h5")):
+        with h5py.File(tmp_path / name, "w") as file:
+            file["g/u"] = np.arange(9.0) + add
+            file["again"] = file["g/u"]
+            file["group"] = file["g"]
+            file["g/loop"] = file["g"]
+            file["soft"] = h5py.SoftLink("/g/u")
+            file["far"] = h5py.ExternalLink(there, "/x")
+            file["turned" if add else "bad\x1b[31m"] = h5py.SoftLink("/nowhere")
+    with h5py.File(tmp_path / "before.h5") as one, h5py.File(tmp_path / "after.h5") as other:
+        found = {quality.dset: quality for quality in qualities(one, other)}
+    assert [found[name].largest for name in ("/g/u", "/again", "/group/u")] == [0.25] * 3
+    assert found["/soft"].why == "is not compared: it is a soft link to '/g/u'"
+    assert found["/far"].why == "is an external link to '/x' of 'o.h5', but not in the other file"
+    assert found["/turned"].why == "is a soft link to '/nowhere', and only in the other file"
+    assert "/again" in compared(tmp_path, "before.h5", "after.h5", "--dset", "again").out
+    assert "/bad\\x1b[31m is a soft link" in compared(tmp_path, "before.h5", "after.h5").out
+
+
+def test_a_damaged_chunk_is_named(tmp_path: Path) -> None:
+    written(tmp_path, {"a": [1.0]}, {"a": [1.0]})
+    for name in ("before.h5", "after.h5"):
+        with h5py.File(tmp_path / name, "a") as file:
+            file.create_dataset("c\n", data=np.arange(1000.0), chunks=(100,), fletcher32=True)
+            at = file["c\n"].id.get_chunk_info(3).byte_offset
+    data = bytearray((tmp_path / "after.h5").read_bytes())
+    data[at] ^= 1
+    (tmp_path / "after.h5").write_bytes(data)
+    done = compared(tmp_path, "before.h5", "after.h5")
+    assert done.code == 2
+    assert "--compare: /c\\n of after.h5 cannot be read: " in " ".join(done.err.split())
+
+
 def compared(folder: Path, *words: str) -> Finished:
     return run_tree([*WILKINS, "report", "--compare", *words], 30, folder)
 

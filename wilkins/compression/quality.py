@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wilkins.compression.bounds import Difference, Rule, span
+from wilkins.compression.objects import address, links, names_of, text
 
 _AT_ONCE = 1 << 23
 """Bytes that are compared at once, about."""
@@ -36,24 +37,71 @@ class Quality(NamedTuple):
 
 
 def qualities(before: h5py.File, after: h5py.File, pattern: str = "*") -> Iterator[Quality]:
-    """How numbers differ, dataset by dataset.
+    """How numbers differ, dataset by dataset, by each of its names. Links that are no further names are not followed.
 
     Args:
         before: as they were.
         after: as they are.
         pattern: of the paths of datasets.
+
+    Raises:
+        OSError: a dataset cannot be read; the error names it.
+        CannotCopy: a file has very many names.
     """
-    wanted, names = Rule(pattern), list[str]()
-    before.visit(names.append)
-    for name in names:
-        one = before[name]
-        if isinstance(one, h5py.Dataset) and wanted.means(f"/{name}"):
-            yield _quality(f"/{name}", one, after.get(name))
-    names.clear()
-    after.visit(names.append)
-    for name in names:
-        if isinstance(after[name], h5py.Dataset) and wanted.means(f"/{name}") and name not in before:
-            yield Quality(f"/{name}", "is only in the other file")
+    wanted, ours, theirs = Rule(pattern), _members(before), _members(after)
+    known: dict[tuple[int, int], Quality] = {}
+    for name, one in ours.items():
+        if wanted.means(path := text(name)):
+            yield _member(path, one, theirs.get(name), known)
+    for name, one in theirs.items():
+        if name not in ours and wanted.means(path := text(name)):
+            yield Quality(path, f"is {one}, and only in the other file" if _is_link(one) else _ONLY_THERE)
+
+
+_ONLY_THERE = "is only in the other file"
+
+
+def _is_link(member: Any) -> bool:
+    return isinstance(member, str)
+
+
+def _members(file: h5py.File) -> dict[bytes, h5py.Dataset | str]:
+    """By path, in their order: datasets, and in words where a soft or external link leads."""
+    found: dict[bytes, h5py.Dataset | str] = {}
+    root = h5py.h5g.open(file.id, b"/")
+    for paths in [[b""], *names_of(file).values()]:
+        item = h5py.h5o.open(file.id, paths[0]) if paths[0] else root
+        if isinstance(item, h5py.h5d.DatasetID):
+            found |= {path: file[path] for path in paths}
+        elif isinstance(item, h5py.h5g.GroupID):
+            found |= {path + b"/" + name: where for name, where in _links(item) for path in paths}
+    return dict(sorted(found.items()))
+
+
+def _links(group: h5py.h5g.GroupID) -> Iterator[tuple[bytes, str]]:
+    for name in links(group):
+        kind = group.links.get_info(name).type
+        if kind == h5py.h5l.TYPE_SOFT:
+            yield name, f"a soft link to {text(group.links.get_val(name))!r}"
+        elif kind == h5py.h5l.TYPE_EXTERNAL:
+            there, path = map(text, group.links.get_val(name))
+            yield name, f"an external link to {path!r} of {there!r}"
+        elif kind != h5py.h5l.TYPE_HARD:
+            yield name, "a link of a kind that this HDF5 does not know"
+
+
+def _member(path: str, one: Any, other: Any, known: dict[tuple[int, int], Quality]) -> Quality:
+    """What became of a member. `known`: of datasets that were compared under other names, by their addresses."""
+    if _is_link(one):
+        return Quality(
+            path, f"is not compared: it is {one}" if one == other else f"is {one}, but not in the other file"
+        )
+    if _is_link(other):
+        return Quality(path, f"is {other} in the other file")
+    which = address(one.id), address(other.id) if other is not None else -1
+    if which not in known:
+        known[which] = _quality(path, one, other)
+    return known[which]._replace(dset=path)
 
 
 @np.errstate(all="ignore")
@@ -89,9 +137,16 @@ def _pieces(before: h5py.Dataset, after: h5py.Dataset) -> Iterator[tuple[NDArray
     if before.shape is None:
         return
     if not before.shape:
-        yield np.atleast_1d(before[()]).astype(kind), np.atleast_1d(after[()]).astype(kind)
+        yield np.atleast_1d(_read(before, ())).astype(kind), np.atleast_1d(_read(after, ())).astype(kind)
         return
     rows = max(1, _AT_ONCE // (8 * max(1, math.prod(before.shape[1:]))))
     for first in range(0, before.shape[0], rows):
         some = slice(first, first + rows)
-        yield before[some].astype(kind), after[some].astype(kind)
+        yield _read(before, some).astype(kind), _read(after, some).astype(kind)
+
+
+def _read(dataset: h5py.Dataset, some: Any) -> Any:
+    try:
+        return dataset[some]
+    except OSError as error:
+        raise OSError(f"{dataset.name} of {dataset.file.filename} cannot be read: {error}") from error

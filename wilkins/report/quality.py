@@ -8,9 +8,14 @@ from pathlib import Path
 
 import h5py
 
+from wilkins.compression.errors import CannotCopy
 from wilkins.compression.quality import Quality, qualities
 from wilkins.errors import UsageError
+from wilkins.names import printable
 from wilkins.terminal.tables import text_table
+
+_WIDE = 1000
+"""Letters of a name, or of what is said of it."""
 
 
 def comparison(before: Path, after: Path, pattern: str) -> str:
@@ -29,9 +34,11 @@ def comparison(before: Path, after: Path, pattern: str) -> str:
     with _opened(before) as one, _opened(after) as other:
         try:
             found = list(qualities(one, other, pattern))
+        except CannotCopy as error:
+            raise UsageError(f"--compare: {error}; compare some with --dset") from error
         except OSError as error:
             raise UsageError(
-                f"--compare: a dataset cannot be read: {error}; if a filter is missing: pip install hdf5plugin"
+                f"--compare: {printable(str(error), _WIDE)}; if a filter is missing: pip install hdf5plugin"
             ) from error
     if not found:
         raise UsageError(f"--compare: {before} has no dataset {pattern!r}; `h5ls -r {before}` lists them")
@@ -39,7 +46,7 @@ def comparison(before: Path, after: Path, pattern: str) -> str:
     strange = ["NaN or inf"] if any(map(_strange, found)) else []
     head = ("dataset", "range", "largest error", "mean error", "PSNR", *strange)
     lines = [text_table(head, [row[: len(head)] for row in rows], {0, 1})] if rows else []
-    return "\n".join([*lines, *(f"{one.dset} {one.why}" for one in found if one.why)])
+    return "\n".join([*lines, *(printable(f"{one.dset} {one.why}", _WIDE) for one in found if one.why)])
 
 
 def _opened(path: Path) -> h5py.File:
@@ -56,4 +63,4 @@ def _strange(one: Quality) -> bool:
 def _row(one: Quality) -> tuple[str, ...]:
     span = f"{one.low:.4g} to {one.high:.4g}" if one.low <= one.high else "-"
     ratio = f"{one.psnr:.1f} dB" if math.isfinite(one.psnr) else "-" if one.largest or one.strange else "exact"
-    return one.dset, span, f"{one.largest:.3g}", f"{one.mean:.3g}", ratio, str(one.strange)
+    return printable(one.dset, _WIDE), span, f"{one.largest:.3g}", f"{one.mean:.3g}", ratio, str(one.strange)
