@@ -84,6 +84,29 @@ def test_every_dtype(torch: Any, opened: Opener, dtype: str) -> None:
     assert all(same(torch, state[name].clone(), restored.state[name]) for name in state)
 
 
+def test_tensors_at_one_place(torch: Any, opened: Opener) -> None:
+    """Those that are read alike come back as one; one that needs a gradient, and its `detach()`, as two."""
+    values = torch.randn(40, 30, dtype=torch.complex64)
+    leaf = torch.randn(30, requires_grad=True)
+    state = {
+        "plain": values, "conjugate": values.conj(), "same": values.conj(), "part": values.conj()[:, 1:],
+        "negative": values.conj().imag, "again": values.conj().imag, "imag": values.imag,
+        "leaf": leaf, "detached": leaf.detach(), "also": leaf.detach(), "last": leaf,
+    }  # fmt: skip
+    checkpointer = opened()
+    checkpointer.save(1, state)
+    restored = checkpointer.restore()
+    assert restored is not None
+    found = restored.state
+    assert all(same(torch, value.detach().clone(), found[name].detach()) for name, value in state.items())
+    assert [found[name].requires_grad for name in ("leaf", "detached", "also", "last")] == [True, False, False, True]
+    first: dict[int, str] = {}
+    alike = {name: first.setdefault(id(found[name]), name) for name in state}
+    assert {name: other for name, other in alike.items() if name != other} == {
+        "same": "conjugate", "again": "negative", "also": "detached", "last": "leaf",
+    }  # fmt: skip
+
+
 def test_a_trainer_comes_back(torch: Any, opened: Opener) -> None:
     """Model, optimizer and random state, while training goes on: what is saved is what was when it was handed over."""
     model, optimizer = trained(torch)

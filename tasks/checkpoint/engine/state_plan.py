@@ -337,4 +337,5 @@ def _identity(source: Source) -> Any:
     if spec.placement == "shard" or not spec.nbytes:
         return None
     strides = value.stride() if spec.library == "torch" else value.strides
-    return (address_of(value), spec.dtype, spec.shape, strides, spec.placement, spec.parameter)
+    place = source.origin or (address_of(value), strides)
+    return (place, spec.dtype, spec.shape, spec.placement, spec.parameter, spec.grad)

@@ -95,6 +95,8 @@ class Source:
     """Detached tensor or array; its memory is read when it is copied, not before. None beside the address of a copy."""
     version: int | None
     """torch's count of changes in place when the state was handed over."""
+    origin: Any = None
+    """Of a tensor that is conjugated or negated when it is read: its address and strides, and which of both."""
     _watch: Watch | None = field(default=None, init=False)
     _address: int = field(default=0, init=False)
     """Where it was when it was handed over, if it is not a copy."""
@@ -264,7 +266,9 @@ def _torch_source(key: str, value: Any, placement: Placement) -> Source:
         raise Unsupported(f"{key}: a tensor without memory is not kept; give its clone()")
     if tensor.nbytes and tensor.untyped_storage().nbytes() < _reach(tensor):
         raise Unsupported(f"{key}: a tensor whose storage was taken away is not kept; give it when it is whole")
+    origin = None
     if tensor.is_conj() or tensor.is_neg():
+        origin = tensor.data_ptr(), tensor.stride(), tensor.is_conj(), tensor.is_neg()
         tensor = tensor.resolve_conj().resolve_neg()
     shape = tuple(tensor.shape)
     parameter = isinstance(value, torch.nn.Parameter)
@@ -273,7 +277,7 @@ def _torch_source(key: str, value: Any, placement: Placement) -> Source:
         key, "torch", dtype, shape, placement, whole or shape, offsets or (0,) * len(shape),
         bool(value.requires_grad) and value.is_leaf, parameter, _order(shape, tensor.stride()),
     )  # fmt: skip
-    return Source(spec, tensor, tensor._version)
+    return Source(spec, tensor, tensor._version, origin)
 
 
 def _reach(tensor: Any) -> int:
