@@ -299,7 +299,7 @@ def test_what_is_returned_shows_itself(notebook: Notebook) -> None:
         notebook.good(cell).data[0] for cell in ("workflow.plan()", "workflow.graph()", "run.timeline()", "run")
     )
     assert "<svg" in plan["text/html"] and "<table>" in plan["text/html"]
-    assert plan["text/plain"].startswith("Plan(")
+    assert plan["text/plain"].startswith("ShownPlan(")
     assert "simulate" in graph["image/svg+xml"] and "heat*.h5" in graph["image/svg+xml"]
     assert "mean" in timeline["image/svg+xml"]
     assert "ended well" in run["text/html"] and "<svg" in run["text/html"]

@@ -85,6 +85,14 @@ def test_task_keys(case: Case) -> None:
     assert (task.rerun, task.strict_end) == ("never", True)
 
 
+@pytest.mark.parametrize(("walltime", "noted"), [("90s", False), ("2min", False), ("3min", True)])
+def test_a_task_that_its_timeout_stops_too_early_is_noted(case: Case, walltime: str, noted: bool) -> None:
+    task = f"tasks:\n  - func: ./sim\n    timeout: 2min\n    resources:\n      walltime: {walltime}\n"
+    notes = case.write(task).plan().notes
+    assert [note.endswith("make 'timeout' the longer one") for note in notes] == [True] * noted
+    assert not noted or ":5:17: note: task 'sim': it is expected to run for up to 180 s ('walltime')" in notes[0]
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -60,6 +60,13 @@ def endless(folder: Path) -> Workflow:
     return Workflow("endless", folder).task("./endless.py", outports=["out*.h5"]).task("./read.py", inports=["out*.h5"])
 
 
+def test_a_plan_is_printed_as_by_the_command(folder: Path) -> None:
+    workflow = pair(folder)
+    shown = must_run(folder, sys.executable, "-m", "wilkins", "plan", str(workflow.save().name))
+    assert f"{workflow.plan()}\n" == shown
+    assert "write -> read  out*.h5" in shown
+
+
 def test_a_workflow_runs_and_tells_of_itself(folder: Path) -> None:
     run = pair(folder).run()
     assert (run.code, run.log("read")) == (0, "total 100\n")

@@ -79,7 +79,7 @@ ROOMS = {
     "record": "atomic contents errors names terminal schema spec plan transport launch/programs doctor",
     "report": "compression contents errors flow transport names schema terminal tasks spec plan launch/records",
     "report/crate": "doctor errors launch/records names plan report terminal",
-    "scripting": "atomic errors flow schema terminal spec plan launch/records report",
+    "scripting": "atomic errors flow schema terminal spec plan launch/records report values",
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
     "launch/records launch launch/hosts",
     "submit": "errors transport schema terminal plan launch/records",

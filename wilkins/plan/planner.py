@@ -168,6 +168,7 @@ def _entry(
     notes += unseen(task, commands[0].executable)
     notes += ranks_alone(task, commands[0])
     notes += _made(task, [cwd for cwd, _ in folders])
+    notes += _too_long(task)
     return _Entry(number, task, home, commands, folders, actions)
 
 
@@ -434,6 +435,17 @@ def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list
 def _makes_cwd(task: Task) -> bool:
     """Whether each instance has a folder of its own, which a run makes."""
     return task.instances.differs(task.cwd or "")
+
+
+def _too_long(task: Task) -> Iterator[str]:
+    """A note of a program that may run longer than its task's `timeout` lets it."""
+    walltime = task.resources.walltime if task.resources else None
+    if task.resources and walltime and task.timeout and walltime > task.timeout:
+        yield (
+            f"{task.resources.where.of('walltime')}: note: {task.label}: it is expected to run for up to "
+            f"{walltime:g} s ('walltime'), but its 'timeout' stops it after {task.timeout:g} s, and the run fails; "
+            "make 'timeout' the longer one"
+        )
 
 
 def _made(task: Task, cwds: Sequence[Path]) -> Iterator[str]:

@@ -139,14 +139,15 @@ class Workflow:
         return self.plan().notes
 
     def plan(self) -> Plan:
-        """The plan that a run would start.
+        """The plan that a run would start. As a text it is what ``wilkins plan`` shows.
 
         Raises:
             WorkflowError: with everything that is wrong.
         """
         from wilkins.plan.planner import plan_file
+        from wilkins.scripting.shown import ShownPlan
 
-        return plan_file(self.save(), self._overrides(), "alone")
+        return ShownPlan.of(plan_file(self.save(), self._overrides(), "alone"))
 
     def graph(self) -> networkx.MultiDiGraph[str]:
         """Task instances, joined by channels.
