@@ -578,6 +578,16 @@ def test_the_page_on_a_phone_and_in_print(folder: Path, browser: Any) -> None:
         "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     )
     assert widths[0] <= widths[1] == 390
+    cut = browser.execute_script(
+        "return [...document.querySelectorAll('.wide')].filter(one => one.querySelector('table')"
+        " && one.scrollWidth > one.clientWidth).length"
+    )
+    assert cut == 0
+    labels = browser.execute_script(
+        "return [...document.querySelectorAll('.long td')].slice(0, 3)"
+        ".map(one => getComputedStyle(one, '::before').content)"
+    )
+    assert labels == ["none", '"ranks"', '"starts"']
     small = browser.execute_script(
         "return [...document.querySelectorAll('p, li, td, h2, button')].filter(one => one.offsetParent"
         " && parseFloat(getComputedStyle(one).fontSize) < 12).length"

@@ -13,6 +13,8 @@ from wilkins.terminal.tables import duration, size
 from wilkins.terminal.wording import listed
 
 MOST_ROWS = 500
+_LONG = 5
+"""Columns of a table from which a phone shows each row as a block, with the names of its columns in it."""
 
 
 def marked(text: str) -> str:
@@ -27,17 +29,21 @@ def paragraph(text: str) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], numbers: frozenset[int] = frozenset()) -> str:
     """A table, whose first rows are shown; `numbers`: the columns of numbers."""
+    long = len(head) >= _LONG and any(head)
 
     def cells(tag: str, row: Sequence[Any]) -> str:
         return "".join(
-            f"<{tag}{' class=number' if place in numbers else ''}>{escape(text_of(str(cell)))}</{tag}>"
+            f"<{tag}{' class=number' if place in numbers else ''}{of[place] if tag == 'td' else ''}>"
+            f"{escape(text_of(str(cell)))}</{tag}>"
             for place, cell in enumerate(row)
         )
+
+    of = [f' data-of="{escape(name)}"' if long and place else "" for place, name in enumerate(head)]
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows[:MOST_ROWS])
     top = f"<thead><tr>{cells('th', head)}</tr></thead>" if any(head) else ""
     more = f"<p>and {len(rows) - MOST_ROWS} more</p>" if len(rows) > MOST_ROWS else ""
-    return f'<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>{more}'
+    return f'<div class="wide"><table{" class=long" if long else ""}>{top}<tbody>{body}</tbody></table></div>{more}'
 
 
 def tasks_of(summary: Mapping[str, Any]) -> str:
