@@ -71,6 +71,7 @@ def test_a_conda_environment(venv: Case) -> None:
         ("container: x.sif\n    venv: v", 3, "'venv' and 'container' each say"),
         ("venv: v\n    env: {PATH: /bin}", 4, "'env' PATH and 'venv' both say where programs are found"),
         ("container: x.sif", 3, "there is no image '{folder}/x.sif'; build or copy it there"),
+        ("container: localhost/sim:1", 3, "an image of Podman's is written docker://localhost/sim:1"),
         ("container: debian", 3, "an image of a registry is written docker://NAME"),
         ("container: c/conda-meta", 3, "holds no root file system"),
         ("container: {image: root, binds: [/nowhere]}", 3, "the folder '/nowhere' of 'binds' does not exist"),
@@ -100,6 +101,9 @@ def test_nothing_that_starts_containers(venv: Case, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(venv.folder))
     error = venv.write(f"{TASK}    container: x.sif\n").error()
     assert "none of apptainer and singularity is on PATH" in error
+    venv.program("apptainer")
+    error = venv.write(f"{TASK}    container: docker://localhost/sim\n").error()
+    assert "podman is not on PATH, and 'docker://localhost/sim' needs it" in error
 
 
 def test_a_container_without_the_program_or_a_new_libc(venv: Case) -> None:

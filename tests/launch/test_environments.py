@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -187,6 +188,25 @@ def test_a_conda_environment_is_activated_as_conda_does(tmp_path: Path) -> None:
     assert found["PATH"].split(":")[0] == wanted["PATH"].split(":")[0] == f"{tmp_path}/c/bin"
 
 
+@pytest.mark.nightly
+@pytest.mark.needs("python:rattler")
+def test_a_conda_environment_with_an_interpreter_of_its_own(tmp_path: Path) -> None:
+    """Its Python and standard library are files of the environment, as where conda has installed a package `python`."""
+    environment = made_conda(tmp_path)
+    stdlib, own = Path(sysconfig.get_path("stdlib")), tmp_path / "c" / "lib" / f"python{sysconfig.get_python_version()}"
+    shutil.copytree(stdlib, own, ignore=shutil.ignore_patterns("__pycache__", "*-packages", "test", "tests"))
+    (own / "site-packages").mkdir()
+    packages = [path for path in sys.path if path.endswith("-packages")]
+    (own / "site-packages" / "more.pth").write_text("\n".join(packages) + "\n")
+    python = tmp_path / "c" / "bin" / "python"
+    python.unlink()
+    shutil.copy2(os.path.realpath(sys._base_executable), python)  # type: ignore[attr-defined]
+    ran = run(tmp_path, environment, [11, "CONDA_PREFIX", "A_VALUE"])
+    assert f"CONDA_PREFIX={tmp_path}/c A_VALUE=1" in ran.out
+    assert f"prefix {tmp_path}/c" in ran.out
+    assert "| read 42" in ran.out and "killed by SIGSEGV" in ran.said
+
+
 @pytest.mark.needs("python:rattler")
 def test_an_active_conda_environment_is_left(tmp_path: Path) -> None:
     """Wilkins may run in one itself."""
@@ -272,6 +292,36 @@ def test_ranks_in_a_container(tmp_path: Path) -> None:
     )
     ran = run_tree([*WILKINS, "run", "workflow.yaml"], 120, tmp_path)
     assert ran.code == 0, ran.err
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+@pytest.mark.needs("root", "podman", "system-python:h5py")
+def test_an_image_of_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its local images, so that no registry is asked."""
+    made_container(tmp_path)
+    # Machines without CAP_SYS_RESOURCE cannot raise limits, and Debian's crun takes no cgroups of both versions.
+    runtime = 'runtime = "runc"\n' if shutil.which("runc") else ""
+    limits = 'default_ulimits = ["nofile=1024:4096", "nproc=1000:2000"]\n'
+    (tmp_path / "containers.conf").write_text(f'[containers]\n{limits}[engine]\ncgroup_manager = "cgroupfs"\n{runtime}')
+    monkeypatch.setenv("CONTAINERS_CONF", str(tmp_path / "containers.conf"))
+    name = f"localhost/wilkins-test-{os.getpid()}:1"
+    tree = subprocess.Popen(["tar", "-C", str(tmp_path / "root"), "-c", "."], stdout=subprocess.PIPE)
+    subprocess.run(["podman", "import", "--quiet", "-", name], stdin=tree.stdout, check=True, capture_output=True)
+    assert tree.wait() == 0
+    try:
+        words = ["podman", "run", "--rm", "--pid=host", "--volume=/usr:/usr", name, "/usr/bin/true"]
+        tried = subprocess.run(words, capture_output=True, text=True, check=False)
+        if tried.returncode:
+            pytest.skip(f"podman cannot run a container here: {tried.stderr.strip()}")
+        image = f'container: {{image: "docker://{name}", binds: [/usr]}}'
+        ran = run(tmp_path, image, [11, "HOME"])
+        assert "killed by SIGSEGV" in ran.said and "| read 42" in ran.out
+        assert "prefix /usr" in ran.out
+        doctor = run_tree([*WILKINS, "doctor", "workflow.yaml"], 60, tmp_path)
+        assert f"ok  container docker://{name}: glibc 2." in doctor.out
+    finally:
+        subprocess.run(["podman", "rmi", "--force", name], check=True, capture_output=True)
 
 
 @pytest.mark.nightly

@@ -13,11 +13,14 @@ from pathlib import PurePosixPath
 from wilkins.plan.plan import ContainerPlan
 
 REGISTRY = "docker://"
+LOCAL = "docker://localhost/"
+"""Of images that Podman has made or loaded itself."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are in a folder with a root file system."""
 
 PROGRAMS: Mapping[str, Sequence[str]] = {
     "registry": ("apptainer", "singularity", "podman"),
+    "local": ("podman",),
     "folder": ("bwrap", "apptainer", "singularity", "podman"),
     "file": ("apptainer", "singularity"),
 }

@@ -226,12 +226,15 @@ def find_container(name: str, binds: Iterable[str], home: Path, commands: str | 
         ValueError: it is not there, or nothing can start it.
     """
     if name.startswith(containers.REGISTRY):
-        kind, image = "registry", name
+        kind, image = "local" if name.startswith(containers.LOCAL) else "registry", name
     else:
         path = absolute(home / Path(name).expanduser())
         image = str(path)
         if not path.exists():
-            hint = "; an image of a registry is written docker://NAME" if not name.endswith(".sif") else ""
+            hint = "; an image of a registry is written docker://NAME"
+            if name.startswith(containers.LOCAL.removeprefix(containers.REGISTRY)):
+                hint = f"; an image of Podman's is written {containers.REGISTRY}{name}"
+            hint = "" if name.endswith(".sif") else hint
             raise ValueError(f"there is no image {image!r}; build or copy it there, or mend the path{hint}")
         kind = "folder" if path.is_dir() else "file"
         if kind == "folder" and not (path / "usr").is_dir() and not (path / "bin").is_dir():
@@ -249,6 +252,8 @@ def find_container(name: str, binds: Iterable[str], home: Path, commands: str | 
         names = ", ".join(usable[:-1]) + (" and " if usable[1:] else "") + usable[-1]
         raise ValueError(
             f"none of {names} is on PATH, and {image!r} needs one of them; install one, or load its module"
+            if usable[1:]
+            else f"{names} is not on PATH, and {image!r} needs it; install it, or load its module"
         )
     return ContainerPlan(
         cast(Any, containers.runtime_of(Path(program).name)), program, image, (str(home),), tuple(mounted)
