@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 import sys
@@ -164,6 +166,13 @@ def test_readers_on_another_host_get_values_within_the_bounds(tmp_path: Path) ->
     assert cells[5:7] == [size(found["bytes"]), size(found["moved"])]
     bound = percent_of_bound(found["part_of_bound"])
     assert cells[8:] == [f"{found['largest_error']:.3g}", bound, duration(found["compression_s"])]
+    script = re.search(r'id="data">([^<]*)<', page)
+    assert script is not None
+    shown = json.loads(gzip.decompress(base64.b64decode(script[1])))
+    name = [task["name"] for task in shown["tasks"]]
+    waits = [(name[writer], name[reader]) for writer, _, reader in shown["waits"]]
+    assert ("write", "far") not in waits, "whose steps wait at the relay's ends"
+    assert {("write", "near"), ("write", "write-to-b-0"), ("write-from-a-0", "far")} <= set(waits)
     words = ["simulate", "workflow.yaml", "--from", "latest", "--hosts", "c:2,d:1", "--bandwidth", "1kB/s"]
     predicted = run_tree([*WILKINS, *words, "--set", "write.model={step: 0.1, steps: 6}"], 30, tmp_path)
     assert predicted.code == 0, predicted.err

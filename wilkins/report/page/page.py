@@ -21,6 +21,7 @@ from wilkins.launch.records.rundir import START, named
 from wilkins.names import text_of
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
+from wilkins.plan.split import host_parts
 from wilkins.report.draw.svg import ACTIVITIES, variables
 from wilkins.report.draw.thumbnail import scale
 from wilkins.report.page.advice import Join, Share, account, advise, oversubscribed, shares
@@ -100,6 +101,18 @@ def written(run: Path, target: Path) -> Path:
     return target
 
 
+def _get_all(plan: Plan) -> list[tuple[str, str, str]]:
+    """Channels whose reader gets every step: writer, pattern, reader. Over the network these are a relay's."""
+    plans = [part.plan for part in host_parts(plan)] if len(plan.hosts) > 1 else [plan]
+    return [
+        (one.tasks[one.ports[channel.outport].task].name, one.ports[channel.outport].pattern, one.tasks[reader].name)
+        for one in plans
+        for channel in one.channels
+        for reader in [one.ports[channel.inport].task]
+        if channel.when_full == "block" and channel.every == 1
+    ]
+
+
 def page_of(records: Records, *, live: bool = False) -> str:
     """The page's text; `live`: of a run that goes on, as `wilkins top --web` serves it."""
     timeline = timeline_of(records.folder, records.events) if records.events else None
@@ -117,11 +130,6 @@ def page_of(records: Records, *, live: bool = False) -> str:
         )
         for one, out, into in ends
     ]
-    everything = [
-        (tasks[out.task].name, out.pattern, tasks[into.task].name)
-        for one, out, into in ends
-        if one.when_full == "block" and one.every == 1
-    ]
     advice = [*_oversubscribed(records), *advise(spent, joins, records.summary)]
     shape = Template((_HERE / "page.html").read_text(encoding="utf-8"))
     return shape.substitute(
@@ -138,7 +146,7 @@ def page_of(records: Records, *, live: bool = False) -> str:
         graph=graph_of(records.plan, timeline, records.summary.get("channels"), _sizes(published)),
         shares=_shares(spent),
         chart=_chart(timeline, records.no_trace),
-        data=packed(value_of(timeline, published, everything)) if timeline else "",
+        data=packed(value_of(timeline, published, _get_all(records.plan))) if timeline else "",
         how=_how(records),
         tasks=tasks_of(records.summary),
         channels=channels_of(records.summary),
