@@ -89,7 +89,7 @@ from data import *
 from wilkins.transport import steps
 for step, name in enumerate(steps.names()):
     with h5py.File(name) as file:
-        assert np.abs(file["noise"][:] - np.random.default_rng(step).standard_normal(500_000)).max() <= 1e-3
+        assert np.abs(file["noise"][:] - np.random.default_rng(step).standard_normal(500_000)).max() <= 1e-13
 """
 RULES = '[{dset: "/fields/*", absolute: 1e-3}, {dset: "*"}]'
 WORKFLOW = """
@@ -128,19 +128,19 @@ def crossing(folder: Path) -> dict[str, Any]:
 @pytest.mark.usual("faster")
 @pytest.mark.parametrize("when", ["faster", "always"])
 def test_steps_cross_as_they_are_where_that_is_faster(tmp_path: Path, when: str) -> None:
-    """As between hosts that are one machine; the first steps are compressed, until the line is known."""
+    """As between hosts that are one machine, of noise that gets little smaller. The first one is compressed, since
+    nothing is known of the line."""
     programs(tmp_path)
-    # So many bytes that copying them takes much less than packing them.
     write_program(tmp_path / "write.py", BIG.format(python=sys.executable))
     write_program(tmp_path / "read.py", BIG_READ.format(python=sys.executable))
-    done = run(tmp_path, text_of(12, '[{dset: "*", absolute: 1e-3}]', more=f", compress_when: {when}"), "a:1,b:1")
+    done = run(tmp_path, text_of(12, '[{dset: "*", absolute: 1e-13}]', more=f", compress_when: {when}"), "a:1,b:1")
     assert done.code == 0, done.err
     found = crossing(tmp_path)
     assert found["steps"] == 12
     if when == "always":
         assert found["compressed_steps"] == 12
     else:
-        assert 1 <= found["compressed_steps"] <= 3
+        assert 1 <= found["compressed_steps"] < 12
         assert f"{found['compressed_steps']} of 12 steps crossed compressed: " in done.err
 
 
