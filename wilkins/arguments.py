@@ -329,6 +329,11 @@ def of_report(child: argparse.ArgumentParser) -> None:
     child.add_argument(
         "--dset", metavar="PATTERN", help="with --compare: the datasets, such as '/fields/*'; left out: all"
     )
+    child.add_argument(
+        "--spectrum",
+        action="store_true",
+        help="with --compare: say up to which wavenumber the power spectrum of each field is what it was",
+    )
 
 
 def of_top(child: argparse.ArgumentParser) -> None:

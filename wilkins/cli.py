@@ -447,13 +447,14 @@ def _report(parsed: argparse.Namespace) -> int:
         raise UsageError(
             "--results PATTERN goes with --table: wilkins report --table --results results-{instance}.json"
         )
-    if parsed.dset is not None and parsed.compare is None:
-        raise UsageError("--dset goes with --compare: wilkins report --compare BEFORE.h5 AFTER.h5 --dset '/fields/*'")
+    if (parsed.dset is not None or parsed.spectrum) and parsed.compare is None:
+        option = "--spectrum" if parsed.spectrum else "--dset '/fields/*'"
+        raise UsageError(f"{option} goes with --compare: wilkins report --compare BEFORE.h5 AFTER.h5 {option}")
     if parsed.compare is not None:
         from wilkins.report.quality import comparison
 
         before, after = parsed.compare
-        streams.show(comparison(before, after, parsed.dset or "*"))
+        streams.show(comparison(before, after, parsed.dset or "*", spectra=parsed.spectrum))
         return 0
     if parsed.table:
         if parsed.crate is not None:

@@ -12,6 +12,7 @@ import pytest
 from support.running import WILKINS, Finished, run_tree
 from wilkins.compression import quality
 from wilkins.compression.quality import Quality, qualities
+from wilkins.compression.spectrum import powers
 
 FIELD = np.sin(np.linspace(0, 9, 6000)).reshape(3, 40, 50)
 APART = np.random.default_rng(0).uniform(-1e-3, 1e-3, FIELD.shape)
@@ -41,6 +42,36 @@ def test_errors_and_their_ratio_to_the_range(
     assert found.mean == pytest.approx(apart.mean())
     root = scale * np.sqrt(np.mean((apart / scale) ** 2))
     assert found.psnr == pytest.approx(20 * np.log10((before.max() - before.min()) / root))
+
+
+@pytest.mark.parametrize("shape", [(16,), (15,), (16, 24), (1, 24, 16), (15, 16, 9)])
+def test_powers_are_those_of_the_whole_transform(shape: tuple[int, ...]) -> None:
+    field = np.random.default_rng(0).normal(size=shape)
+    longest, square = max(shape), np.zeros(())
+    for side in shape:
+        square = np.add.outer(square, (np.fft.fftfreq(side) * longest) ** 2)
+    waves = np.rint(np.sqrt(square)).astype(int)
+    whole = [float((np.abs(np.fft.fftn(field)) ** 2)[waves == one].sum()) for one in range(1, longest // 2 + 1)]
+    assert powers(field) == pytest.approx(whole)
+
+
+def test_up_to_which_wavenumber_a_spectrum_is_what_it_was(tmp_path: Path) -> None:
+    """A wave that comes to noise is found at its number, and what is no field is said."""
+    x = np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    noise = np.random.default_rng(1).normal(size=(64, 64))
+    before = {"u": noise, "const": np.ones((8, 8)), "nan": np.full(8, np.nan), "one": 1.5, "long": noise[0]}
+    after = before | {"u": noise + np.sin(20 * x), "long": noise[0] * (1 + 0.03)}
+    written(tmp_path, before, after)
+    words = [*WILKINS, "report", "--compare", "before.h5", "after.h5", "--spectrum"]
+    done = run_tree(words, 60, tmp_path)
+    assert done.code == 0, done.err
+    rows = {line.split()[0]: line for line in done.out.splitlines()}
+    assert rows["/u"].split("exact")[-1].count("up to 19 of 32") == 2
+    assert rows["/long"].split("dB")[1].split() == "up to 0 of 32 up to 32 of 32".split()
+    assert rows["/const"].count("up to 4 of 4") == 2
+    assert rows["/nan"].count("NaN or inf") == 2 and rows["/one"].count("no field") == 2
+    alone = run_tree([*WILKINS, "report", "--spectrum"], 60, tmp_path)
+    assert alone.code == 2 and "--spectrum goes with --compare: wilkins report --compare BEFORE.h5" in alone.err
 
 
 def test_numbers_alone_are_compared(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wilkins.compression.bounds import Difference, Rule, span
 from wilkins.compression.objects import address, links, names_of, text
+from wilkins.compression.spectrum import Kept, kept, reason_against
 
 _AT_ONCE = 1 << 23
 """Bytes that are compared at once, about."""
@@ -34,15 +35,18 @@ class Quality(NamedTuple):
     """and the ratio of the range to the root of their mean square, in dB; infinite: all are the same."""
     strange: int = 0
     """Elements that are infinite or NaN in one file, and something else in the other; they count in no error."""
+    spectrum: Kept | None = None
+    """What became of its power spectrum; None: nobody has asked."""
 
 
-def qualities(before: h5py.File, after: h5py.File, pattern: str = "*") -> Iterator[Quality]:
+def qualities(before: h5py.File, after: h5py.File, pattern: str = "*", *, spectra: bool = False) -> Iterator[Quality]:
     """How numbers differ, dataset by dataset, by each of its names. Links that are no further names are not followed.
 
     Args:
         before: as they were.
         after: as they are.
         pattern: of the paths of datasets.
+        spectra: whether to compare power spectra, too.
 
     Raises:
         OSError: a dataset cannot be read; the error names it.
@@ -52,7 +56,7 @@ def qualities(before: h5py.File, after: h5py.File, pattern: str = "*") -> Iterat
     known: dict[tuple[int, int], Quality] = {}
     for name, one in ours.items():
         if wanted.means(path := text(name)):
-            yield _member(path, one, theirs.get(name), known)
+            yield _member(path, one, theirs.get(name), known, spectra)
     for name, one in theirs.items():
         if name not in ours and wanted.means(path := text(name)):
             yield Quality(path, f"is {one}, and only in the other file" if _is_link(one) else _ONLY_THERE)
@@ -90,7 +94,7 @@ def _links(group: h5py.h5g.GroupID) -> Iterator[tuple[bytes, str]]:
             yield name, "a link of a kind that this HDF5 does not know"
 
 
-def _member(path: str, one: Any, other: Any, known: dict[tuple[int, int], Quality]) -> Quality:
+def _member(path: str, one: Any, other: Any, known: dict[tuple[int, int], Quality], spectra: bool) -> Quality:
     """What became of a member. `known`: of datasets that were compared under other names, by their addresses."""
     if _is_link(one):
         return Quality(
@@ -101,6 +105,8 @@ def _member(path: str, one: Any, other: Any, known: dict[tuple[int, int], Qualit
     which = address(one.id), address(other.id) if other is not None else -1
     if which not in known:
         known[which] = _quality(path, one, other)
+        if spectra and not known[which].why:
+            known[which] = known[which]._replace(spectrum=_spectrum(one, other))
     return known[which]._replace(dset=path)
 
 
@@ -128,6 +134,12 @@ def _quality(path: str, before: h5py.Dataset, after: Any) -> Quality:
         found |= Difference(largest, float(apart.sum()), squares, apart.size)
     mean = found.total / found.elements if found.elements else 0.0
     return Quality(path, "", low, high, found.largest, mean, found.psnr(low, high, unit), strange)
+
+
+def _spectrum(before: h5py.Dataset, after: h5py.Dataset) -> Kept:
+    if why := reason_against(before.shape or ()):
+        return Kept(why)
+    return kept(_read(before, ()), _read(after, ()))
 
 
 def _pieces(before: h5py.Dataset, after: h5py.Dataset) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
