@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import signal
 import sys
 import textwrap
 from pathlib import Path
+
+from elastic.training_tasks import parent_of
 
 from support.running import processes_in, started_tree, wait_for, write_program
 
@@ -53,13 +54,6 @@ def ranks(folder: Path) -> dict[int, int]:
     wait_for(lambda: all(path.exists() and path.read_text().endswith("\n") for path in paths), 30, "a group")
     assert [path.read_text().split()[1] for path in paths] == ["127.0.0.1"] * 2
     return {rank: int(path.read_text().split()[0]) for rank, path in enumerate(paths)}
-
-
-def parent_of(pid: int) -> int:
-    """The parent of a process."""
-    found = re.search(r"PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1])
 
 
 def test_a_host_whose_ranks_are_dead_is_left(tmp_path: Path) -> None:

@@ -56,3 +56,10 @@ def ranks_of(folder: Path) -> dict[int, int]:
             if said and b"tasks/__main__.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found[int(said[1])] = pid
     return found
+
+
+def parent_of(pid: int) -> int:
+    """The parent of a process."""
+    found = re.search(r"PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1])

@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from elastic.training_tasks import ranks_of, write
+from elastic.training_tasks import parent_of, ranks_of, write
 from hosts.pseudo import HERE
 from hosts.rig import NEEDS, Rig
 
@@ -53,6 +53,21 @@ def test_training_goes_on_on_the_hosts_that_are_left(tmp_path: Path, victims: li
     summary = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())
     (channel,) = summary["channels"]
     assert (channel["published"], channel["read"]) == (6, 6), channel
+
+
+@pytest.mark.nightly
+def test_training_goes_on_where_what_serves_a_host_is_killed(tmp_path: Path) -> None:
+    """Its ranks end, too, as soon as they see that; nobody waits for them longer than some seconds."""
+    write(tmp_path, "on_failure: continue", nprocs=3)
+    with started_tree(RUN, tmp_path, {"WILKINS_RSH": str(HERE)}) as run:
+        wait_for(lambda: "step 1 (s1.h5)" in run.told(), 120, "two steps")
+        os.kill(parent_of(ranks_of(tmp_path)[2]), signal.SIGKILL)
+        (tmp_path / "killed").touch()
+        done = run.wait(150)
+        assert done.code == 0, done.said
+        wait_for(lambda: not processes_in(tmp_path), 10, "the end of all")
+    assert "rank 2 is lost with the connection to c; 2 go on without it" in done.out
+    assert "trained on 6 steps" in done.out
 
 
 @pytest.mark.nightly

@@ -13,6 +13,7 @@ import os
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -57,6 +58,8 @@ _LOOKS_EVERY = 0.05
 """Seconds between a keeper's looks at the shells of a task that starts."""
 _LEFT_EVERY = 0.5
 """Seconds between its looks whether ranks that go on without each other have all died here."""
+_GONE_FOR = 10.0
+"""Seconds after which the process that serves them is not coming to its end, but was killed."""
 
 
 def settings_path(run: Path, host: str, task: TaskPlan) -> Path:
@@ -192,8 +195,8 @@ class Spanning:
         """Those of which no shell has come here."""
         self._jobs: dict[int, Program] = {}
         """By task that this host starts."""
-        self._may_be_left = {place for place, task in self.tasks.items() if task.is_elastic}
-        """Tasks whose ranks here may all die while others go on."""
+        self._may_be_left = {place: 0.0 for place, task in self.tasks.items() if task.is_elastic}
+        """Tasks whose ranks here may all die while others go on, and since when what serves them here has been gone."""
         self._servers: dict[int, Program] = {}
         """By task."""
 
@@ -253,9 +256,15 @@ class Spanning:
                 self._starting.remove(place)
                 self._fail(place)
         for place in sorted(self._may_be_left):
-            if _left_path(self._settings[place]).exists() and self._leave(place):
-                self._may_be_left.remove(place)
+            if self._is_left(place) and self._leave(place):
+                del self._may_be_left[place]
         return _LOOKS_EVERY if self._starting else _LEFT_EVERY if self._may_be_left else None
+
+    def _is_left(self, place: int) -> bool:
+        settings, now = self._settings[place], time.monotonic()
+        if place in self._starting or all(map(process.environment, _shells(settings))):
+            self._may_be_left[place] = now
+        return _left_path(settings).exists() or now - self._may_be_left[place] > _GONE_FOR
 
     def _leave(self, place: int) -> bool:
         """No rank of a task here reads on: steps that come are for those on other hosts. Whether that is known now."""
@@ -324,7 +333,7 @@ class Spanning:
     def ended(self, control: Control, place: int, *, clean: bool) -> bool:
         """Report the end of a task's program here to hosts that have ranks of it. Whether all of it was clean."""
         self._starting.discard(place)
-        self._may_be_left.discard(place)
+        self._may_be_left.pop(place, None)
         if place not in self.tasks:
             return clean
         if not self.leads(place):
