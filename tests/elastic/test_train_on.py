@@ -14,6 +14,7 @@ from elastic.training_tasks import ranks_of, write
 from support.running import WILKINS, run_tree, started_tree, wait_for
 from wilkins.errors import WorkflowError
 from wilkins.plan.planner import plan_file
+from wilkins.report.show import plan_table
 
 pytestmark = pytest.mark.needs("python:torch")
 
@@ -72,5 +73,6 @@ def test_what_needs_all_ranks_is_refused(tmp_path: Path, more: str, message: str
 
 def test_ranks_of_an_mpi_job_cannot_go_on(tmp_path: Path) -> None:
     write(tmp_path, "on_failure: continue")
+    assert "one job: not with continual, since a rank" in plan_table(plan_file(tmp_path / "workflow.yaml", ()))
     with pytest.raises(WorkflowError, match="ranks of this MPI job, which ends when one of its ranks is killed"):
         plan_file(tmp_path / "workflow.yaml", (), "one-job")

@@ -83,7 +83,7 @@ def job_lines(plan: Plan) -> str:
     Open MPI's `mpirun` puts ranks in the order of hosts only if hosts are listed one by one, and so does `srun`.
     """
     runs = [(host, sum(count for _, count in some)) for host, some in groupby(_shares(plan), lambda share: share[0])]
-    if plan.total_ranks > _MOST_RANKS or any(map(_is_refused, plan.tasks)):
+    if plan.total_ranks > _MOST_RANKS or any(map(refused_in_job, plan.tasks)):
         return ""
     counted = ",".join(f"{plan.hosts[host].name}:{count}" for host, count in runs)
     each = ",".join(plan.hosts[host].name for host, count in runs for _ in range(count))
@@ -95,11 +95,11 @@ def job_lines(plan: Plan) -> str:
     return "\n".join(f"one job, by {what}: {words} wilkins run {plan.shown}" for what, words in starts)
 
 
-def _is_refused(task: TaskPlan) -> bool:
+def refused_in_job(task: TaskPlan) -> bool:
     """Whether its ranks would be ranks of the job, which cannot be started again or later than others, and must not
     fail."""
     apart = task.nprocs == 1 or any("{filename}" in word for word in task.args)
-    return not apart and bool(task.retries or task.after or task.spares)
+    return not apart and bool(task.retries or task.after or task.spares or task.is_elastic)
 
 
 def _shares(plan: Plan) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,7 @@ from wilkins.flow.policy import kept_words
 from wilkins.plan.graph import policy_words, task_words
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan, started_ready_made
 from wilkins.plan.program import inspect
-from wilkins.report.placed import hosts_table, job_lines, ways_table
+from wilkins.report.placed import hosts_table, job_lines, refused_in_job, ways_table
 from wilkins.schema.kinds import words_of
 from wilkins.spec.ensemble import braced, joins, numbers_text
 from wilkins.tasks.registry import PREFIX
@@ -85,6 +85,11 @@ def _one_job(plan: Plan) -> str:
     starters = sorted({task.mpiexec[0] for task in plan.tasks if task.kind == "mpi" and task.mpiexec})
     if len(starters) > 1:
         return f"one job: not with these programs, whose MPIs differ (they are started by {listed(starters)})"
+    if refused := [task.name for task in plan.tasks if refused_in_job(task)]:
+        return (
+            f"one job: not with {listed(refused)}, since a rank of a job cannot be started again, come later than "
+            "others, or fail alone"
+        )
     return f"one job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}"
 
 
