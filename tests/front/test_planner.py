@@ -326,6 +326,16 @@ class TestLaunchers:
             in case.write("tasks: [{func: ./sim, nprocs: 2, mpiexec: nolaunch}]\n").error()
         )
 
+    def test_no_job_is_offered_to_programs_of_different_mpis(self, case: Case) -> None:
+        for name in ("launch", "start"):
+            case.program(name)
+        tasks = [f"{{func: ./sim, name: {name}, nprocs: 2, mpiexec: ./{name}}}" for name in ("launch", "start")]
+        one = plan_table(case.write(f"tasks: [{tasks[0]}]\n").plan())
+        assert one.endswith("one job: mpiexec -n 2 wilkins run workflow.yaml")
+        both = plan_table(case.write(f"tasks: [{', '.join(tasks)}]\n").plan())
+        assert "one job: not with these programs, whose MPIs differ" in both
+        assert "mpiexec -n" not in both
+
     def test_one_job_needs_none(self, case: Case) -> None:
         case.write("tasks: [{func: ./sim, nprocs: 2, mpiexec: nolaunch}]\n")
         assert plan_file(case.path, launch="one-job").tasks[0].mpiexec == ()

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from wilkins.errors import UsageError
-from wilkins.flow.timeline import Activity, RankTimeline, Segment, StepTimeline, TaskTimeline, Timeline
+from wilkins.flow.timeline import Activity, Opening, RankTimeline, Segment, StepTimeline, TaskTimeline, Timeline
 from wilkins.flow.trace import Event, line
 from wilkins.report.draw.gantt import draw_timelines
 from wilkins.report.draw.svg import save, width_of
@@ -118,6 +118,22 @@ def test_set_and_rate(folder: Path) -> None:
     assert rows(done.stdout)["simulate"][-4:] == ["s", "10", "-", "-"]
     assert "moving" in done.stdout
     assert "the workflow: 12.3 s" in done.stdout, "0.2 + 0.1 to write, and ten times 0.2 to read and 1 to compute"
+
+
+@pytest.mark.parametrize(("steps", "drawn"), [(8, True), (500, False)])
+def test_lines_lead_from_steps_to_readers_and_crosses_mark_the_lost(steps: int, drawn: bool) -> None:
+    """As by `latest`, every second one. Of very many, neither is drawn: they would hide the bars."""
+    found = tuple(
+        StepTimeline("w", 0, "x*.h5", number, number + 0.5, *(((), ("r",)) if number % 2 else ((opening,), ())))
+        for number in range(2 * steps)
+        for opening in [Opening("r", 0, number + 0.7)]
+    )
+    ranks = (RankTimeline(0, (Segment("computing", 0.0, 2.0 * steps),)),)
+    tasks = tuple(TaskTimeline(name, 2.0 * steps, ranks) for name in ("w", "r"))
+    picture = draw_timelines([("", Timeline(tasks, found))])
+    for kind, width, mark, more in (("edge", "0.7", "L", 0), ("back", "1.2", "l5 5", 1)):  # one stands in the legend
+        drawings = re.findall(f'<path class="{kind}" stroke-width="{width}" d="([^"]*)"', picture)
+        assert sum(path.count(mark) for path in drawings) == steps * drawn + more, kind
 
 
 @pytest.mark.parametrize(
