@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,9 @@ def test_readers_on_another_host_get_values_within_the_bounds(tmp_path: Path) ->
     assert "times smaller; largest error" in done.err
     assert "no dataset that can be compressed" not in done.err
     assert " % of its bound; " in done.err
-    page = page_of(records_of(tmp_path / "wilkins-runs/latest"))
+    records = records_of(tmp_path / "wilkins-runs/latest")
+    assert page_of(replace(records, summary={}), live=True).count("6 steps read") == 2, "on both edges of the graph"
+    page = page_of(records)
     row = page.partition("Over the network")[2].partition("</tbody>")[0]
     cells = re.findall("<td[^>]*>([^<]*)", row)
     assert cells[5:7] == [size(found["bytes"]), size(found["moved"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import signal
 import socket
 import time
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from hosts import pseudo
 from report.endless import READ, WRITE
 
 from support.running import WILKINS, Tree, run_tree, started_tree, wait_for, write_program
@@ -38,9 +40,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def shown(folder: Path) -> Iterator[tuple[Tree, Tree, str]]:
-    """The run, what shows it, and the address."""
-    with started_tree([*WILKINS, "run", "--quiet", "workflow.yaml"], folder) as run:
+def shown(folder: Path, *options: str) -> Iterator[tuple[Tree, Tree, str]]:
+    """The run, what shows it, and the address. `options`: of the run."""
+    environment = {"WILKINS_RSH": str(pseudo.HERE)} if options else {}
+    with started_tree([*WILKINS, "run", "--quiet", *options, "workflow.yaml"], folder, environment) as run:
         wait_for(lambda: (folder / "wilkins-runs/latest/plan.json").exists(), 30, "the run")
         viewer = folder / "viewer"
         viewer.mkdir()
@@ -106,6 +109,26 @@ def test_the_report_grows_as_the_run_goes_on_and_is_the_report_then(folder: Path
         assert (ended.code, "the run has ended after" in ended.out) == (0, True)
 
 
+@pytest.mark.nightly
+@pytest.mark.xdist_group("hosts")
+def test_a_run_on_several_hosts(folder: Path) -> None:
+    """Its graph counts what was read over the network."""
+    with shown(folder, "--hosts", "a:1,b:1") as (run, top, address):
+        rows: list[list[str]] = []
+        for name, data in events_of(address):
+            if name == "now":
+                rows = data["rows"]
+            elif name == "page" and data == 4:
+                page = asked(address)[1]
+                assert ">goes on<" in page
+                assert re.search(r"[1-9][0-9]* steps? read, [0-9.]+ kB", page)
+                (folder / "enough").touch()
+        assert [row[0] for row in rows] == ["write", "read"]
+        assert "Over the network" in asked(address)[1]
+        assert run.wait(30).code == 0
+        assert top.wait(30).code == 0
+
+
 def test_nobody_else_sees_it_and_nothing_can_be_changed(folder: Path) -> None:
     with shown(folder) as (run, top, address):
         found = urlsplit(address)
@@ -162,7 +185,8 @@ def test_in_a_browser(folder: Path, browser: Any) -> None:
         wait_for(lambda: "write" in text("#now"), 20, "what tasks do")
         before = text("#now")
         wait_for(lambda: text("#now") != before, 20, "what they do later")
-        browser.find_element(By.CSS_SELECTOR, "details[data-log='write.log'] summary").click()
+        # In one call: the page may put another one there between two.
+        browser.execute_script("document.querySelector(\"details[data-log='write.log'] summary\").click()")
         log = text("details[data-log='write.log'] pre")
         wait_for(lambda: len(text("details[data-log='write.log'] pre")) > len(log), 20, "a log that grows")
         end = text("#range")

@@ -15,10 +15,12 @@
         const one = made.appendChild(document.createElement(tag));
         one.textContent = cell;
         if (!LEFT.includes(place)) one.className = "number";
+        if (tag === "td" && place > 0) one.dataset.of = told.head[place];
       }
       return made;
     };
     const table = document.createElement("table");
+    table.className = "long";
     table.createTHead().append(row("th", told.head));
     table.createTBody().append(...told.rows.map((cells) => row("td", cells)));
     element("tasks-now").replaceChildren(table);

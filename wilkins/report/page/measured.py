@@ -10,6 +10,7 @@ from wilkins.errors import count_of
 from wilkins.flow.timeline import Activity, Timeline
 from wilkins.plan.graph import policy_words, task_words
 from wilkins.plan.plan import Plan
+from wilkins.plan.split import host_parts
 from wilkins.report.draw.graph import box, bundle, drawn
 from wilkins.terminal.tables import duration, size
 
@@ -69,12 +70,29 @@ def _read_by(plan: Plan, timeline: Timeline | None) -> _Read:
     wanted: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for out, into in ends:
         wanted[plan.tasks[out.task].name, out.pattern, plan.tasks[into.task].name].append(into.pattern)
-    found: dict[tuple[str, str, str], int] = defaultdict(int)
+    writers = _writers(plan)
+    counts: dict[tuple[str, str, str, str], int] = defaultdict(int)
     for step in timeline.steps if timeline else ():
+        writer = writers.get(step.task, step.task)
         for reader in {opening.task for opening in step.openings}:
-            for pattern in wanted.get((step.task, step.pattern, reader), ()):
-                found[step.task, reader, pattern] += 1
+            for pattern in wanted.get((writer, step.pattern, reader), ()):
+                counts[writer, reader, pattern, step.task] += 1
+    found: dict[tuple[str, str, str], int] = {}
+    for (*joined, _), count in counts.items():  # ranks on several hosts read copies of the same steps
+        writer, reader, pattern = joined
+        found[writer, reader, pattern] = max(found.get((writer, reader, pattern), 0), count)
     return found
+
+
+def _writers(plan: Plan) -> dict[str, str]:
+    """By the half of a relay that receives steps: the task that has written them, on another host."""
+    if len(plan.hosts) < 2:
+        return {}
+    return {
+        part.plan.tasks[place].name: plan.tasks[plan.ports[relay.outport].task].name
+        for part in host_parts(plan)
+        for place, relay in part.receivers
+    }
 
 
 _Waits = dict[tuple[str, str, Activity], float]
