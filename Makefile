@@ -71,9 +71,10 @@ demo: install
 
 # TORCH=torch brings PyTorch, too; without it the tests that need it are left out.
 TORCH ?=
+# Most modules of the packages are never imported: Python compiles those that are, not pip all.
 $(VENV)/.installed-test: $(VENV)/.installed
 	$(PIP) install --quiet --upgrade 'pip>=25.1'  # older ones know no --group
-	$(PIP) install --quiet --no-build-isolation --editable '.[completion,compression,draw,examples,mpi,partners,provenance,submit]' \
+	$(PIP) install --quiet --no-compile --no-build-isolation --editable '.[completion,compression,draw,examples,mpi,partners,provenance,submit]' \
 		--group docs --group test $(TORCH)
 	@touch $@
 
