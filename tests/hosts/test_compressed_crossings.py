@@ -198,6 +198,7 @@ def test_on_one_host_nothing_is_compressed(tmp_path: Path) -> None:
     assert done.code == 0, done.err
 
 
+@pytest.mark.usual("on two hosts")
 @pytest.mark.parametrize(("ranks", "hosts"), [(2, "a:1,b:2"), (2, "a:1,b:1,c:1")], ids=["two ranks", "on two hosts"])
 def test_ranks_read_compressed_steps(tmp_path: Path, ranks: int, hosts: str) -> None:
     programs(tmp_path)
@@ -312,6 +313,7 @@ def test_a_plan_says_what_is_compressed(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")
+@pytest.mark.usual("written on two hosts")
 @pytest.mark.parametrize("hosts", ["a:3,b:2", "a:2,b:1,c:2"], ids=["written on one host", "written on two hosts"])
 def test_parallel_c_programs_read_compressed_steps(tmp_path: Path, hosts: str) -> None:
     """Ranks read columns of what others wrote as rows, with chunks over their borders, and check each element. What was
