@@ -59,6 +59,10 @@ def main() -> None:
         from .flow_report import main as flow_control
 
         flow_control(arguments)
+    elif name == "placement":
+        from .placement import main as placement
+
+        placement(arguments)
     elif name == "channels":
         from .channels import main as channels
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wilkins.tasks.checkpoint.engine.schedule import When
     from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
     from wilkins.tasks.checkpoint.export import Exported, to_safetensors
+    from wilkins.tasks.checkpoint.placement.places import Place, Storage
     from wilkins.tasks.checkpoint.state.sources import Shard
     from wilkins.tasks.checkpoint.storage.erasure import Partners
 
@@ -22,9 +23,11 @@ __all__ = [
     "Damaged",
     "Exported",
     "Partners",
+    "Place",
     "Restored",
     "Saved",
     "Shard",
+    "Storage",
     "Unsupported",
     "When",
     "restore",
@@ -37,9 +40,11 @@ _PLACES = {
     "Damaged": "errors",
     "Exported": "export",
     "Partners": "storage.erasure",
+    "Place": "placement.places",
     "Restored": "engine.restore",
     "Saved": "engine.capture",
     "Shard": "state.sources",
+    "Storage": "placement.places",
     "Unsupported": "errors",
     "When": "engine.schedule",
     "restore": "engine.reader",

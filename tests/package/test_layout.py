@@ -46,11 +46,12 @@ ROOMS = {
     "tasks/checkpoint/storage": "atomic tasks/checkpoint/errors tasks/checkpoint/state tasks",
     "tasks/models": "atomic errors names tasks tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage",
     "tasks/checkpoint/partners": "atomic tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage tasks",
+    "tasks/checkpoint/placement": "tasks/checkpoint/errors",
     "tasks/checkpoint/engine": "atomic tasks/checkpoint/errors tasks/checkpoint/partners tasks/checkpoint/ranks "
     "tasks/checkpoint/state tasks/checkpoint/storage tasks",
     "tasks/checkpoint/stream": "tasks tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
     "tasks/checkpoint/storage transport",
-    "tasks/checkpoint": "atomic tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
+    "tasks/checkpoint": "atomic tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/placement tasks/checkpoint/state "
     "tasks/checkpoint/storage",
     "tasks/continual/errors": "tasks tasks/checkpoint/errors",
     "tasks/continual/metrics": "tasks",

@@ -1,0 +1,310 @@
+"""Pieces on unequal hosts: how much codes that are chosen per item store, beside fixed ones. A simulation, after D-Rex.
+
+The hosts are those of D-Rex (Gonthier et al., arXiv 2506.02026): the ten models of disks that Backblaze uses most, and
+the ten that fail most. The sizes of items have the shapes of the paper's traces: of MEVA and SWIM (Facebook) by the
+quantiles of the traces in the paper's repository, of Sentinel-2 and IBM COS as log-normal, with the mean size of what
+the paper's runs stored. Rooms are 1/250 of a disk's, and items are as large as they are: the paper stores MEVA 250
+times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from wilkins.tasks.checkpoint.placement.choice import Chooser, Fixed
+from wilkins.tasks.checkpoint.placement.places import Place
+
+TB, MB, NAN = 1e12, 1e6, float("nan")
+SCALE = 250
+MIXED = -1.0
+"""Instead of a reliability: each item has its own, as in most of the paper's runs: after 0 to 5 nines at random."""
+_MOST_USED = (
+    (14, 281, 406, 1.35), (16, 209, 220, 0.80), (14, 208, 202, 0.97), (12, 197, 204, 1.18), (12, 193, 204, 1.80),
+    (12, 190, 189, 0.64), (16, 168, 170, 0.31), (8, 164, 170, 1.84), (4, 112, 133, 2.60), (12, 110, 112, 0.90),
+)  # fmt: skip
+_MOST_FAILING = (
+    (14, 223, 226, 14.64), (18, 214, 221, 3.58), (12, 193, 204, 1.80), (10, 184, 194, 2.42), (8, 183, 181, 5.66),
+    (12, 175, 171, 2.31), (12, 166, 171, 2.11), (8, 160, 160, 5.38), (14, 125, 116, 24.29), (4, 112, 133, 2.60),
+)  # fmt: skip
+HOSTS = {"most-used": _MOST_USED, "most-failing": _MOST_FAILING}
+"""TB, MB/s written, MB/s read, failures per year in percent."""
+QUANTILES: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "MEVA": ((0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1), (1.4, 1.8, 2.2, 76.6, 123.3, 158, 220, 270, 856)),
+    "SWIM": (
+        (0, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1),
+        (1e-6, 1e-4, 0.0095, 2.3, 381, 53_330, 352_011, 5_329_472),
+    ),
+}
+"""Megabytes at which shares of the items are smaller."""
+LOG_NORMAL = {"Sentinel-2": (478.0, 0.8), "IBM COS": (2687.0, 2.0)}
+"""Mean in megabytes, and the standard deviation of the logarithm, which is a guess."""
+OFFERED = {"SWIM": 1.35}
+"""Bytes that are offered, as multiples of the room of all hosts; else 1.014."""
+FIXED = {
+    "3 replicas": Fixed(((1, 2),)),
+    "EC(3,2)": Fixed(((3, 2),)),
+    "EC(4,2)": Fixed(((4, 2),)),
+    "EC(6,3)": Fixed(((6, 3),)),
+    "DAOS": Fixed(((8, 1), (8, 2), (1, 3), (1, 5))),
+}
+CHOSEN = {
+    "GreedyLeastUsed": "least-used",
+    "D-Rex LB": "drex-lb",
+    "D-Rex SC": "drex-sc",
+    "GreedyMinStorage": "least-storage",
+    "least-cost": "least-cost",
+}
+RULES: Mapping[str, str | Fixed] = {**FIXED, **CHOSEN}
+PAPER: Mapping[str, Mapping[float, tuple[float, ...]]] = {
+    "MEVA": {
+        0.99: (28.3, 45.0, 46.7, 40.0, 53.3, 66.7, 73.9, 84.1, 85.0),
+        0.9999: (28.3, 45.0, 46.7, 40.0, 10.1, 50.1, 57.8, 71.8, 73.3),
+        0.999999: (23.3, 0.0, 0.0, 0.0, 10.1, 40.0, 45.7, 56.2, 57.5),
+        MIXED: (NAN, 47.4, 47.5, 40.0, 35.5, 57.5, 62.9, 73.5, 75.9),
+    },
+    "SWIM": {MIXED: (NAN, 46.1, 47.3, 40.0, 34.6, 60.6, 68.7, 77.6, 77.6)},
+    "Sentinel-2": {MIXED: (NAN, 47.4, 47.5, 40.0, 35.5, 57.5, 62.9, 73.4, 75.9)},
+    "IBM COS": {MIXED: (NAN, 47.0, 47.3, 40.0, 31.7, 57.7, 62.3, 74.1, 76.4)},
+}
+"""On the most used disks: `size_stored` of the paper's result files, in percent of the 120 TB; ordered as RULES."""
+
+
+def hosts(name: str, per_rack: int = 1) -> list[Place]:
+    """Ten hosts; `per_rack` neighbours are in a rack, which fails as a whole."""
+    return [
+        Place(
+            f"host{number}", int(room * TB / SCALE), write * MB, read * MB, percent / 100, f"rack{number // per_rack}"
+        )
+        for number, (room, write, read, percent) in enumerate(HOSTS[name])
+    ]
+
+
+def sizes(trace: str, room: float, seed: int = 1) -> list[float]:
+    """Bytes of the items of a trace, in the order in which they come, until as much is offered as the paper's."""
+    rng = np.random.default_rng(seed)
+    offered, found = 0.0, []
+    while offered < OFFERED.get(trace, 1.014) * room:
+        if trace in QUANTILES:
+            shares, megabytes = QUANTILES[trace]
+            size = float(np.exp(np.interp(rng.random(), shares, np.log(megabytes))))
+        else:
+            mean, spread = LOG_NORMAL[trace]
+            size = float(rng.lognormal(np.log(mean) - spread**2 / 2, spread))
+        size *= MB / (SCALE if trace == "SWIM" else 1)
+        found.append(size)
+        offered += size
+    return found
+
+
+def mixed(count: int, seed: int = 1) -> list[float]:
+    """Reliabilities of items, as the paper draws them."""
+    rng = np.random.default_rng(seed)
+    base = 1 - 10.0 ** -rng.integers(0, 6, count)
+    return list(base + rng.random(count) * (1 - base))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run has stored."""
+
+    items: int = 0
+    offered: int = 0
+    bytes: float = 0.0
+    """Of the items, without parity."""
+    taken: float = 0.0
+    """With parity."""
+    write_seconds: float = 0.0
+    read_seconds: float = 0.0
+    repair_bytes: float = 0.0
+    """Expected in a year."""
+    lost: int = 0
+    lost_bytes: float = 0.0
+    moved: float = 0.0
+    """Bytes read and written by repairs."""
+    worst: float = 0.0
+    """The largest risk of an item."""
+    least_room: float = 0.0
+    """Left on a place that is there, at the end."""
+    seconds: float = 0.0
+    """Of choosing."""
+    codes: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Item:
+    size: float
+    data: int
+    parity: int
+    places: list[int]
+
+    @property
+    def chunk(self) -> float:
+        return self.size / self.data
+
+
+def run(
+    places: Sequence[Place],
+    rule: str | Fixed,
+    reliability: float,
+    items: Sequence[float],
+    *,
+    judge: Sequence[Place] | None = None,
+    deaths: Mapping[int, Sequence[int]] | None = None,
+) -> Outcome:
+    """Store items one after the other; whoever dies meanwhile loses its pieces, which are made again elsewhere.
+
+    Args:
+        places: as the rule sees them.
+        rule: see `Chooser`.
+        reliability: of each item, over a year; or `MIXED`.
+        items: their bytes.
+        judge: the places as they are, with domains that the rule may not know of; left out: `places`.
+        deaths: after how many items which places are lost.
+    """
+    chooser, truth = Chooser(places, abs(reliability), 1.0, rule), Chooser(judge or places, abs(reliability))
+    targets = mixed(len(items)) if reliability == MIXED else None
+    space = np.array([one.space or 0 for one in places], float)
+    free, out, held = space.copy(), Outcome(offered=len(items)), list[_Item]()
+    for number, size in enumerate(items):
+        for dead in (deaths or {}).get(number, ()):
+            free[dead] = -1.0
+        if deaths and number in deaths:
+            held = _repaired(held, set(deaths[number]), free, chooser, out)
+        began = time.perf_counter()
+        choice = (chooser if targets is None else chooser.at(targets[number])).choose(
+            size, free.tolist(), space.tolist()
+        )
+        out.seconds += time.perf_counter() - began
+        if choice is None:
+            continue
+        free[list(choice.places)] -= choice.chunk
+        out.items += 1
+        out.bytes += size
+        out.taken += choice.stored
+        out.write_seconds += choice.write_seconds
+        out.read_seconds += choice.read_seconds
+        out.repair_bytes += choice.repair_bytes
+        out.worst = max(out.worst, truth.risk_with(choice.places, choice.data))
+        out.codes[choice.data, choice.parity] = out.codes.get((choice.data, choice.parity), 0) + 1
+        held.append(_Item(size, choice.data, choice.parity, list(choice.places)))
+    out.least_room = float(free[free != -1].min())
+    return out
+
+
+def _repaired(held: list[_Item], dead: set[int], free: np.ndarray, chooser: Chooser, out: Outcome) -> list[_Item]:
+    left = []
+    for item in held:
+        kept = [one for one in item.places if one not in dead]
+        missing = len(item.places) - len(kept)
+        if len(kept) < item.data:
+            out.lost += 1
+            out.lost_bytes += item.size
+            free[kept] += item.chunk
+            continue
+        if missing:
+            new = chooser.replacements(kept, missing, len(item.places) - item.data, item.chunk, list(free))
+            free[new] -= item.chunk
+            out.moved += (item.size + item.chunk * len(new)) if new else 0.0
+            item.places = [*kept, *new]
+        left.append(item)
+    return left
+
+
+def _room(places: Sequence[Place]) -> float:
+    return float(sum(one.space or 0 for one in places))
+
+
+def table(trace: str, name: str, reliabilities: Sequence[float]) -> None:
+    """What each rule stores of a trace on ten hosts, beside the paper's figures where it has them."""
+    places = hosts(name)
+    items = sizes(trace, _room(places))
+    print(f"{trace}, {name} hosts: {len(items)} items, {sum(items) / TB:.3f} TB, on {_room(places) / TB:.2f} TB")
+    print(
+        f"{'reliability':>11}  {'rule':<17}{'items':>7}{'stored':>9}{'paper':>8}{'x size':>8}{'MB/s':>7}"
+        f"{'repair':>8}  code most used"
+    )
+    for reliability in reliabilities:
+        for number, (label, rule) in enumerate(RULES.items()):
+            out = run(places, rule, reliability, items)
+            paper = PAPER[trace].get(reliability, ()) if name == "most-used" else ()
+            known = f"{paper[number]:.1f} %" if number < len(paper) and paper[number] == paper[number] else ""
+            asked = "mixed" if reliability == MIXED else reliability
+            print(f"{asked:>11}  {label:<17}{_row(out, _room(places), known)}", flush=True)
+    print()
+
+
+def _row(out: Outcome, room: float, paper: str) -> str:
+    if not out.items:
+        return f"{0:>7}{'0.0 %':>9}{paper:>8}"
+    (data, parity), count = max(out.codes.items(), key=lambda one: one[1])
+    return (
+        f"{out.items:>7}{out.bytes / room:>9.1%}".replace("%", " %")
+        + f"{paper:>8}{out.taken / out.bytes:>8.2f}"
+        + f"{2 * out.bytes / (out.write_seconds + out.read_seconds) / MB:>7.0f}"
+        + f"{out.repair_bytes / out.bytes:>8.3f}  {data}+{parity} ({count / out.items:.0%})"
+    )
+
+
+def domains(reliability: float) -> None:
+    """Two hosts per rack, and a rack is lost: rules that know of racks, and the same that do not."""
+    known, unknown = hosts("most-used", 2), hosts("most-used")
+    items = sizes("MEVA", _room(known) / 2)
+    print(f"racks of two hosts, reliability {reliability}; after 60 % of {len(items)} items a rack is lost")
+    print(f"{'rule':<17}{'racks':>9}{'items':>7}{'x size':>8}{'largest risk':>14}{'lost':>6}{'moved':>8}")
+    for label, rule in RULES.items():
+        for seen, places in (("unknown", unknown), ("known", known)):
+            out = run(places, rule, reliability, items, judge=known, deaths={len(items) * 6 // 10: (0, 1)})
+            cost = f"{out.taken / out.bytes:.2f}" if out.items else "-"
+            print(
+                f"{label:<17}{seen:>9}{out.items:>7}{cost:>8}{out.worst:>14.1e}{out.lost:>6}{out.moved / 1e9:>8.0f}",
+                flush=True,
+            )
+    print()
+
+
+def failures(reliability: float, seed: int = 1) -> None:
+    """Hosts that fail often, five of which are lost in the run, one after the other; repairs put pieces elsewhere."""
+    places = hosts("most-failing")
+    items = sizes("MEVA", _room(places) / 2)
+    rng = np.random.default_rng(seed)
+    rates = np.array([one.annual_failure for one in places])
+    order = [int(one) for one in rng.choice(len(places), 5, replace=False, p=rates / rates.sum())]
+    deaths = {len(items) * (place + 1) // 6: (one,) for place, one in enumerate(order)}
+    print(
+        f"most-failing hosts, reliability {reliability}; {len(items)} items for half of the room; hosts "
+        f"{', '.join(map(str, order))} are lost in turn"
+    )
+    print(f"{'rule':<17}{'items':>7}{'lost':>6}{'kept':>9}{'x size':>8}{'moved, GB':>11}")
+    for label, rule in RULES.items():
+        out = run(places, rule, reliability, items, deaths=deaths)
+        cost = f"{out.taken / out.bytes:.2f}" if out.items else "-"
+        kept = f"{(out.bytes - out.lost_bytes) / sum(items):.1%}".replace("%", " %")
+        print(f"{label:<17}{out.items:>7}{out.lost:>6}{kept:>9}{cost:>8}{out.moved / 1e9:>11.0f}", flush=True)
+    print()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks placement", description="pieces on unequal hosts")
+    parser.add_argument("--trace", choices=[*QUANTILES, *LOG_NORMAL, "all"], default="all")
+    parser.add_argument("--hosts", choices=list(HOSTS), default="most-used")
+    parser.add_argument("--reliability", type=float, action="append", help="0.9999; -1: mixed; may be repeated")
+    parser.add_argument("--only", choices=("stored", "domains", "failures"), help="one part of it")
+    options = parser.parse_args(arguments)
+    if options.only in (None, "stored"):
+        for trace in [*QUANTILES, *LOG_NORMAL] if options.trace == "all" else [options.trace]:
+            usual = list(PAPER[trace]) if options.hosts == "most-used" else [0.9999]
+            table(trace, options.hosts, options.reliability or usual)
+    if options.only in (None, "domains"):
+        domains((options.reliability or [0.9999])[0])
+    if options.only in (None, "failures"):
+        failures((options.reliability or [0.999])[0])
+
+
+if __name__ == "__main__":
+    main()
