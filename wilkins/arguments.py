@@ -388,12 +388,20 @@ def of_ckpt(child: argparse.ArgumentParser) -> None:
         ("show", "which arrays a version holds"),
         ("export", "write arrays of a version to a safetensors file"),
         ("prune", "remove all but the newest versions"),
+        ("repair", "make pieces that are lost or damaged again, on other places"),
+        ("fetch", "make a version of its pieces in a folder"),
     ):
         below = actions.add_parser(action, help=help_text, allow_abbrev=False)
         _add_debug(below)
-        below.add_argument("folder", metavar="DIR", type=Path, help="the folder of the versions")
+        either = "the folder of the versions, or a place that has pieces of them"
+        whole = action in ("show", "export", "prune")
+        below.add_argument("folder", metavar="DIR", type=Path, help="the folder of the versions" if whole else either)
+        if action == "fetch":
+            below.add_argument("target", metavar="FOLDER", type=Path, help="where to make it")
         if action == "prune":
             below.add_argument("--keep", metavar="K", type=count, required=True, help="how many to keep")
+        elif action == "repair":
+            below.add_argument("--new", metavar="PLACE", help="a place that is a new, empty disk now")
         elif action == "export":
             below.add_argument("file", metavar="FILE", type=Path, help="what to write: model.safetensors")
             below.add_argument("--version", metavar="VERSION", help="its name or step; left out: the newest")

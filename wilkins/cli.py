@@ -543,9 +543,16 @@ def _clean(_: argparse.Namespace) -> int:
 
 def _ckpt(parsed: argparse.Namespace) -> int:
     from wilkins.tasks.checkpoint import command
+    from wilkins.tasks.checkpoint.archive import command as of_pieces
 
     if parsed.action == "list":
         streams.show(command.listed(parsed.folder))
+    elif parsed.action == "fetch":
+        streams.show(of_pieces.fetched(parsed.folder, parsed.target, parsed.version))
+    elif parsed.action == "repair":
+        text, good = of_pieces.repaired(parsed.folder, parsed.new)
+        streams.show(text)
+        return 0 if good else WilkinsError.exit_code
     elif parsed.action == "show":
         streams.show(command.shown(parsed.folder, parsed.version))
     elif parsed.action == "prune":
@@ -650,7 +657,9 @@ COMMANDS = {
     "runs": Command(_runs, "list the runs in a folder, or remove old ones", takes.of_runs),
     "schema": Command(_schema, "print the JSON Schema of workflow files, for editors", takes.of_schema),
     "clean": Command(_clean, "remove what killed runs left in shared memory, and hidden on disk"),
-    "ckpt": Command(_ckpt, "list, verify, show, export or prune the checkpoints in a folder", takes.of_ckpt),
+    "ckpt": Command(
+        _ckpt, "list, verify, show, export, prune, repair or fetch the checkpoints in a folder", takes.of_ckpt
+    ),
     "models": Command(
         _models, "list, show, compare, export, import, prune or verify the models in a store", takes.of_models
     ),

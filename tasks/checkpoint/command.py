@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from wilkins.tasks.checkpoint.archive import command as of_pieces
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, NotThere
 from wilkins.tasks.checkpoint.export import to_safetensors
 from wilkins.tasks.checkpoint.state.tree import decode
@@ -20,6 +21,10 @@ from wilkins.tasks.checkpoint.storage.versions import LATEST, MANIFEST, Version
 
 
 def _found(folder: Path) -> list[Version]:
+    if of_pieces.is_place(folder):
+        raise NotThere(
+            f"{folder} is a place that has pieces of versions; `wilkins ckpt fetch {folder} FOLDER` makes a version"
+        )
     found = versions.versions(folder)
     if not found:
         what = "holds no checkpoints" if folder.is_dir() else "is no folder"
@@ -38,7 +43,9 @@ def _one(folder: Path, name: str | None) -> Version:
 
 
 def listed(folder: Path) -> str:
-    """A line per version, oldest first."""
+    """A line per version, oldest first; then those that are spread over places."""
+    if of_pieces.is_place(folder) or (of_pieces.has_places(folder) and not versions.versions(folder)):
+        return of_pieces.listed(folder)
     latest = folder / LATEST
     target = latest.readlink().name if latest.is_symlink() else ""
     lines = [f"{'version':<28} {'step':>10} {'ranks':>6} {'files':>6} {'bytes':>15}  written"]
@@ -59,6 +66,8 @@ def listed(folder: Path) -> str:
         )
     if note := in_memory(folder):
         lines.append(note)
+    if of_pieces.has_places(folder):
+        lines.append(of_pieces.listed(folder))
     return "\n".join(lines)
 
 
@@ -85,6 +94,8 @@ def _part_of(part: NodePart) -> str:
 
 def verified(folder: Path, name: str | None = None) -> tuple[str, bool]:
     """A line per version, or for one, after reading every byte; and whether all is as it was written."""
+    if of_pieces.is_place(folder):
+        return of_pieces.verified(folder)
     found = _found(folder) if name is None else [_one(folder, name)]
     answers = [(one, *_read(one)) for one in found]
     there = [answer for answer in answers if answer[2] or answer[0].path.exists()]  # the others were pruned meanwhile
@@ -94,6 +105,9 @@ def verified(folder: Path, name: str | None = None) -> tuple[str, bool]:
     good = all(good for _, _, good in there)
     if not good:
         lines.append("A damaged version is never restored; bring its files back from a copy, or remove its folder.")
+    if name is None and of_pieces.has_places(folder):
+        text, whole = of_pieces.verified(folder)
+        return "\n".join([*lines, text]), good and whole
     return "\n".join(lines), good
 
 

@@ -5,15 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wilkins.schema.kinds import choice, duration, integer, size, text
+from wilkins.schema.kinds import choice, duration, integer, number, size, text
 from wilkins.schema.patterns import intersect
 from wilkins.schema.reading import Where, key
+from wilkins.schema.sections import SectionList
 from wilkins.tasks.registry import ReadyMade
 from wilkins.values import dataclass
 
 _INSTANCE = "{instance}"
+_MOST_PLACES = 32
 _OTHERS = ("manifest.json", "index-0.json", "latest", ".lock")
 """What lies beside the program's file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoragePlace:
+    """A folder for pieces of checkpoints: a disk, or a folder of another host."""
+
+    path: str = key(text(), doc="The folder, made if it is missing; relative to the task's.")
+    space: int = key(
+        size("a number of bytes such as 500GB or 2TiB (0: what the file system has)"),
+        default=0,
+        doc="Bytes that pieces may take there (0: what its file system has free).",
+    )
+    write: int = key(size("bytes per second such as 200MB"), default=100_000_000, doc="Bytes per second.")
+    read: int = key(size("bytes per second such as 200MB"), default=100_000_000, doc="Bytes per second.")
+    annual_failure: float = key(
+        number(), default=0.02, doc="How many of such disks or hosts are lost in a year, as a share: 0.02 is 2 %."
+    )
+    domain: str = key(
+        text(),
+        default="",
+        doc="What fails as a whole: the name of a host or a rack. Left out: the file system that the folder is on.",
+    )
+    where: Where
+
+
+def _label(context: str, texts: dict[str, str]) -> str:
+    return f"{context}, place {texts['path']!r}" if texts.get("path") else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +82,33 @@ class Checkpoint:
     )
     keep: int = key(integer(1), default=3, doc="How many checkpoints storage keeps, the newest.")
     rate: int = key(size(), default=0, doc="Bytes per second that are written to storage, at most (0: no limit).")
+    storage: tuple[StoragePlace, ...] = key(
+        SectionList(StoragePlace, "place", _label),
+        default=(),
+        doc="Places over which checkpoints are spread, too, as pieces; any of them may be lost as long as enough are "
+        "left. Left out: none.",
+    )
+    reliability: float = key(
+        number(), default=0.9999, doc="With `storage`: how likely a checkpoint is to be readable after `years`."
+    )
+    years: float = key(
+        number(), default=1.0, doc="With `storage`: for how long, if no lost place is replaced meanwhile."
+    )
     where: Where
+
+
+def _check_places(options: Checkpoint, task: Any) -> Iterator[tuple[str, str]]:
+    paths = [one.path for one in options.storage]
+    if len(paths) == 1 or len(paths) > _MOST_PLACES or len(set(paths)) < len(paths):
+        yield "storage", f"{len(paths)} places; give 2 to {_MOST_PLACES}, each once"
+    if wrong := next((one for one in options.storage if min(one.write, one.read) <= 0 or one.annual_failure < 0), None):
+        yield "storage", f"{wrong.path!r}: 'write', 'read' and 'annual_failure' are rates; give positive numbers"
+    if not 0 < options.reliability < 1:
+        yield "reliability", f"{options.reliability:g} is no probability below 1; give for example 0.9999"
+    if options.years <= 0:
+        yield "years", f"{options.years:g} is no time; give for example 1, or 0.1"
+    if paths and task.taskCount > 1 and not all(task.instances.differs(f"{path} {task.cwd}") for path in paths):
+        yield "storage", f"{task.taskCount} instances would write to {paths[0]!r}; write '{paths[0]}/{_INSTANCE}'"
 
 
 def _check(options: Checkpoint, task: Any) -> Iterator[tuple[str, str]]:
@@ -72,6 +127,7 @@ def _check(options: Checkpoint, task: Any) -> Iterator[tuple[str, str]]:
             f"{task.taskCount} instances would write to {options.folder!r}; write for example "
             f"'{options.folder}/{_INSTANCE}'",
         )
+    yield from _check_places(options, task)
     name = options.filename
     if "/" in name or name.startswith((".", "index-")) or name in _OTHERS:
         yield (

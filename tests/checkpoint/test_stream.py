@@ -402,3 +402,45 @@ def test_instances_have_folders_of_their_own(tmp_path: Path) -> None:
     done = run_tree(command, 60, tmp_path)
     assert done.code == 0, done.err
     assert [list(kept(tmp_path / "kept" / instance)) for instance in "01"] == [[0, 1, 2]] * 2
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("python:pyeclib")
+def test_checkpoints_are_spread_over_places(tmp_path: Path) -> None:
+    """The folder is lost, and a place: the program's file is made of pieces, and the next run goes on behind it."""
+    case = Case(tmp_path, steps=4)
+    storage = [{"path": f"places/{one}", "domain": f"host{one}", "space": "1GB", "write": "50MB"} for one in range(4)]
+    settings: dict[str, Any] = {"keep": 2, "storage": storage, "reliability": 0.99}
+    done = case.run(**settings)
+    assert done.code == 0, done.said
+    assert re.search(r"pieces on as many places, of which \d may be lost", done.out), done.out
+    found = versions.versions(tmp_path / "checkpoints")
+    newest = (found[-1].path / "checkpoint.h5").read_bytes()
+    must_run(tmp_path, "rm", "-r", "checkpoints", "places/1")
+    assert main(["ckpt", "fetch", str(tmp_path / "places" / "0"), str(tmp_path / "brought")]) == 0
+    assert (tmp_path / "brought" / found[-1].name / "checkpoint.h5").read_bytes() == newest
+    must_run(tmp_path, "mkdir", "places/1")
+    done = case.run(**settings)
+    assert done.code == 0, done.said
+    assert versions.versions(tmp_path / "checkpoints")[-1].serial > found[-1].serial
+    assert main(["ckpt", "repair", str(tmp_path / "checkpoints"), "--new", str(tmp_path / "places" / "1")]) == 0
+    assert main(["ckpt", "verify", str(tmp_path / "checkpoints")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"storage": [{"path": "a"}]}, "1 places; give 2 to 32"),
+        ({"storage": [{"path": "a"}, {"path": "a"}]}, "each once"),
+        ({"storage": [{"path": "a", "read": 0}, {"path": "b"}]}, "give positive numbers"),
+        ({"storage": [{"space": "1GB"}, {"path": "b"}]}, "path"),
+        ({"reliability": 1}, "no probability below 1"),
+        ({"years": 0}, "no time"),
+    ],
+)
+def test_places_that_cannot_be(
+    tmp_path: Path, given: dict[str, Any], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Case(tmp_path).write(**given)
+    assert main(["check", str(tmp_path / "workflow.yaml")]) != 0
+    assert words in " ".join(capsys.readouterr().err.split())

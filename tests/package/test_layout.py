@@ -47,12 +47,14 @@ ROOMS = {
     "tasks/models": "atomic errors names tasks tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage",
     "tasks/checkpoint/partners": "atomic tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage tasks",
     "tasks/checkpoint/placement": "tasks/checkpoint/errors",
-    "tasks/checkpoint/engine": "atomic tasks/checkpoint/errors tasks/checkpoint/partners tasks/checkpoint/ranks "
-    "tasks/checkpoint/state tasks/checkpoint/storage tasks",
-    "tasks/checkpoint/stream": "tasks tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
-    "tasks/checkpoint/storage transport",
-    "tasks/checkpoint": "atomic tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/placement tasks/checkpoint/state "
+    "tasks/checkpoint/archive": "atomic tasks/checkpoint/errors tasks/checkpoint/placement tasks/checkpoint/state "
     "tasks/checkpoint/storage",
+    "tasks/checkpoint/engine": "atomic tasks/checkpoint/archive tasks/checkpoint/errors tasks/checkpoint/partners "
+    "tasks/checkpoint/placement tasks/checkpoint/ranks tasks/checkpoint/state tasks/checkpoint/storage tasks",
+    "tasks/checkpoint/stream": "tasks tasks/checkpoint/archive tasks/checkpoint/engine tasks/checkpoint/errors "
+    "tasks/checkpoint/placement tasks/checkpoint/state tasks/checkpoint/storage transport",
+    "tasks/checkpoint": "atomic tasks/checkpoint/archive tasks/checkpoint/engine tasks/checkpoint/errors "
+    "tasks/checkpoint/placement tasks/checkpoint/state tasks/checkpoint/storage",
     "tasks/continual/errors": "tasks tasks/checkpoint/errors",
     "tasks/continual/metrics": "tasks",
     "tasks/continual/rehearsal": "tasks/continual/errors tasks/checkpoint/ranks tasks/checkpoint/engine tasks",
@@ -84,7 +86,8 @@ ROOMS = {
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
     "launch/records launch launch/hosts",
     "submit": "errors transport schema terminal plan launch/records",
-    "wilkins": "atomic errors flow transport schema terminal tasks/checkpoint tasks/models spec plan launch/records "
+    "wilkins": "atomic errors flow transport schema terminal tasks/checkpoint tasks/checkpoint/archive tasks/models "
+    "spec plan launch/records "
     "launch launch/job launch/hosts launch/hostjob doctor report report/crate scripting record resume submit values",
 }
 WIDTH = 100

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,6 +22,7 @@ from wilkins.tasks.checkpoint.engine.ring import Ring
 from wilkins.tasks.checkpoint.engine.schedule import Schedule, When, step_number
 from wilkins.tasks.checkpoint.engine.state_plan import Planner
 from wilkins.tasks.checkpoint.errors import CheckpointError
+from wilkins.tasks.checkpoint.placement.places import Place, Storage, storage_of
 from wilkins.tasks.checkpoint.ranks import make_ranks
 from wilkins.tasks.checkpoint.storage import levels, versions
 from wilkins.tasks.checkpoint.storage.erasure import Partners
@@ -83,6 +84,8 @@ class Checkpointer:
             first, at the speed of memory, and restored from there if the program died and the node did not. A program
             that ends well frees it. On several nodes, each has the part of its own ranks.
         partners: with `memory`, how versions there survive the loss of nodes; None: they do not.
+        storage: places, such as disks and folders of other hosts, over which versions are spread, too, as pieces; any
+            of them may be lost as long as enough are left. A list of them, or a `Storage`. Rank 0 has to see them.
         node: name of this rank's node, if several nodes have the same host name.
         storage_every: with `memory`, which versions are copied to storage: every n-th, and the last one at the end.
         files: how many files the streams of the ranks go into; left out: one per rank.
@@ -109,6 +112,7 @@ class Checkpointer:
         keep: int = 2,
         memory: bool | str | os.PathLike[str] = False,
         partners: Partners | None = None,
+        storage: Storage | Sequence[Place | Mapping[str, Any] | str] | None = None,
         node: str | None = None,
         storage_every: int = 1,
         files: int | None = None,
@@ -161,7 +165,10 @@ class Checkpointer:
         """The outcomes of the latest versions, in order."""
         in_memory = levels.memory_of(self.folder) if memory is True else Path(memory).absolute() if memory else None
         self._folders = Folders(self.folder, in_memory, self._ranks)
+        spread = None if storage is None else storage_of(storage)
         self._folders.open(partners, node, keep=keep, leaders=leaders, block=block)
+        if spread is not None:
+            self._folders.open_archive(spread, keep, Pace(rate))
 
     def save(self, step: int, state: Any) -> None:
         """Hand a state over; returns before it is copied, if changes to it are found. Collective.
@@ -365,13 +372,11 @@ class Checkpointer:
             self._device = job.ready[0] if job.ready is not None else None
             self._capture = Capture(self._ring, self._writing.niceness, self._device)
             self._flush = Flush(
-                self.folder,
-                self._folders.memory,
                 self._behind,
                 self._ring,
                 self._writing,
                 self._report,
-                self._folders.memories,
+                self._folders,
             )
         if job.ready is not None and job.ready[0] != self._device:
             first = "in main memory" if self._device is None else f"on {self._device}"

@@ -13,10 +13,10 @@ from typing import Any
 
 from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.engine.capture import NOTHING, Filled, Job, calm, clear, digest
+from wilkins.tasks.checkpoint.engine.folders import Folders
 from wilkins.tasks.checkpoint.engine.ring import Ring
 from wilkins.tasks.checkpoint.engine.vote import Dissent, compare, explain
 from wilkins.tasks.checkpoint.errors import CheckpointError
-from wilkins.tasks.checkpoint.partners.parity import NodeMemories
 from wilkins.tasks.checkpoint.storage import levels, versions
 from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.clearing import make_room
@@ -47,16 +47,15 @@ class Flush:
 
     def __init__(
         self,
-        folder: Path,
-        memory: Path | None,
         ranks: Group,
         ring: Ring,
         writing: Writing,
         report: Callable[[Job, str], None],
-        memories: NodeMemories | None = None,
+        folders: Folders,
     ) -> None:
-        self._storage, self._memory, self._ranks, self._ring = folder, memory, ranks, ring
-        self._folder, self._memories = memory or folder, memories
+        self._storage, self._memory, self._ranks, self._ring = folders.storage, folders.memory, ranks, ring
+        self._folder, self._memories = folders.memory or folders.storage, folders.memories
+        self._archive, self._spreads = folders.archive, folders.spreads
         self._every, self._count, self._newest = writing.every, 0, ""
         self._files, self._leaders, self._keep = writing.files or ranks.size, writing.leaders, writing.keep
         self._pace = Pace(writing.rate)
@@ -248,7 +247,7 @@ class Flush:
                 manifest = versions.parsed(text, path / versions.MANIFEST)
                 trouble = self._memories.commit(path, manifest, self._ranks, self._pace, self._keep)
         if trouble or self._memory is None:
-            return trouble
+            return trouble or self._spread(versions.name_of(serial, job.step))
         self._newest = versions.name_of(serial, job.step)
         self._count += 1
         return self.copy() if self._count % self._every == 0 else ""
@@ -257,6 +256,7 @@ class Flush:
         """The number of the newest version that is not in rank 0's first folder, and why that cannot be found out."""
         try:
             behind = versions.newest(self._storage) if self._ranks.rank == 0 else 0
+            behind = max(behind, self._archive.newest() if self._archive is not None else 0)
             return max(behind, self._memories.newest() if self._memories is not None else 0), ""
         except OSError as error:
             return 0, cannot(error, self._storage)
@@ -270,10 +270,24 @@ class Flush:
             name, self._memory, self._storage, self._ranks, self._pace, self._keep,
             files=self._files, leaders=self._leaders, failed=self._failed,
         )  # fmt: skip
-        return f"it is in memory only: {trouble}" if trouble else ""
+        return f"it is in memory only: {trouble}" if trouble else self._spread(name)
+
+    def _spread(self, name: str) -> str:
+        """Spread a version that is on storage over the places of the archive; returns why that failed. Collective."""
+        if not self._spreads:
+            return ""
+        trouble = ""
+        if self._archive is not None:
+            try:
+                path = self._storage / name
+                manifest = versions.read_manifest(path)
+                self._archive.add(versions.Version(path, manifest.serial, manifest.step))
+            except Exception as error:
+                trouble = f"it is in {self._storage} only: {cannot(error, self._storage)}"
+        return self._ranks.allgather(trouble)[0]
 
 
-def _text(manifest: Manifest | None, memories: NodeMemories | None) -> str:
+def _text(manifest: Manifest | None, memories: object | None) -> str:
     """The facts of a version that other nodes must know."""
     return manifest.text() if manifest is not None and memories is not None else ""
 

@@ -8,10 +8,14 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from wilkins.tasks.checkpoint.archive.archive import Archive
+from wilkins.tasks.checkpoint.engine.restore import Elsewhere
+from wilkins.tasks.checkpoint.engine.spread import spread_versions
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.partners.nodes import Nodes, find_nodes
 from wilkins.tasks.checkpoint.partners.parity import PIECE, NodeMemories
-from wilkins.tasks.checkpoint.partners.rescue import Remembered, Unreadable, remembered
+from wilkins.tasks.checkpoint.partners.rescue import remembered
+from wilkins.tasks.checkpoint.placement.places import Storage
 from wilkins.tasks.checkpoint.ranks import together
 from wilkins.tasks.checkpoint.storage import levels, versions
 from wilkins.tasks.checkpoint.storage.clearing import make_room, mend, recover
@@ -32,6 +36,8 @@ class Folders:
         memory: in this node's memory; None: there is only storage.
         memories: of all nodes, where there are several, or partners; else None.
         unwritable: why nothing can be saved; empty if it can.
+        archive: rank 0's, if versions are spread over places.
+        spreads: whether they are.
     """
 
     def __init__(self, storage: Path, memory: Path | None, ranks: Group) -> None:
@@ -39,6 +45,8 @@ class Folders:
         self.memory = memory
         self.memories: NodeMemories | None = None
         self.unwritable = ""
+        self.archive: Archive | None = None
+        self.spreads = False
         self._ranks = ranks
         self._locks: list[Lock] = []
 
@@ -73,21 +81,49 @@ class Folders:
             self.unlock()
             raise
 
+    def open_archive(self, storage: Storage, keep: int, pace: Pace) -> None:
+        """Lock and mend the places that versions are spread over. Collective.
+
+        Raises:
+            CheckpointError: another program has one of them, or none is there; nothing is locked then.
+        """
+        self.spreads = not self.unwritable
+        if self.unwritable:
+            return
+
+        def act() -> None:
+            if self._ranks.rank == 0:
+                self.archive = Archive(storage, self.storage, keep, pace)
+
+        try:
+            self._together(act)
+        except CheckpointError:
+            self.unlock()
+            raise
+        if self.archive is not None:
+            self.archive.tell()
+
     def unlock(self) -> None:
         """Let other programs write there."""
+        if self.archive is not None:
+            self.archive.close()
         for lock in self._locks:
             lock.close()
         self._locks.clear()
 
-    def sources(self, files: int, pace: Pace) -> tuple[list[Path], list[Remembered | Unreadable]]:
-        """Folders with versions, and versions that nodes have parts of, to be brought to storage first. Collective."""
+    def sources(self, files: int, pace: Pace) -> tuple[list[Path], list[Elsewhere]]:
+        """Folders with versions, and versions that are to be brought to storage first: nodes have parts of them, or
+        places have pieces. Collective."""
+        away: list[Elsewhere] = []
+        if self.spreads:
+            away += spread_versions(self.archive, self.storage, self._ranks)
         if self.memories is not None:
-            return [self.storage], remembered(self.memories, self.storage, self._ranks, files, pace)
+            return [self.storage], [*away, *remembered(self.memories, self.storage, self._ranks, files, pace)]
         if self.memory is not None:
-            return [self.memory, self.storage], []
+            return [self.memory, self.storage], away
         if self._ranks.rank == 0 and (note := levels.in_memory(self.storage)):
             _LOG.warning("restoring from %s, but %s", self.storage, note)
-        return [self.storage], []
+        return [self.storage], away
 
     def mend(self, folders: Sequence[Path]) -> None:
         """Some version does not verify: `latest` must not lead to it. For rank 0, which has the locks."""

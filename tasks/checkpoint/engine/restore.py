@@ -70,6 +70,8 @@ class Elsewhere(Protocol):
     name: str
     serial: int
     step: int
+    where: str
+    """In which words it is told where the version is: in memory."""
 
     def fetch(self) -> tuple[Version | None, str]:
         """Bring it to storage; returns it, or why that cannot be. Collective."""
@@ -146,12 +148,13 @@ def restore(
             )  # fmt: skip
         skipped.append(f"{one.name}: {trouble}")
         if ranks.rank == 0:
-            where = f"{one.name} in memory" if version is None else version.path
+            where = one.path if isinstance(one, Version) else version.path if version else f"{one.name} {one.where}"
             _LOG.warning("the checkpoint %s is left out: %s", where, trouble)
     if skipped:
         cure = ""
         if step is None and older:
-            what = "the folder, and those in the nodes' memory," if elsewhere else "the folder,"
+            others = " and those ".join(sorted({one.where for one in elsewhere}))
+            what = f"the folder, and those {others}," if elsewhere else "the folder,"
             cure = f"; to begin anew, remove {what} or save into another"
         elif step is None:
             cure = "; remove it to go on from an older one"

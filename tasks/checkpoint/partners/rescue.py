@@ -35,6 +35,8 @@ class Remembered:
         step: that was saved.
     """
 
+    where = "in memory"
+
     def __init__(
         self, name: str, serial: int, step: int, memories: NodeMemories, part: NodePart | None, storage: Path,
         ranks: Group, files: int, pace: Pace,
@@ -162,6 +164,8 @@ class Remembered:
 
 class Unreadable:
     """A version whose manifest no node can read any more."""
+
+    where = "in memory"
 
     def __init__(self, name: str, serial: int, step: int, trouble: str) -> None:
         self.name, self.serial, self.step, self._trouble = name, serial, step, trouble

@@ -18,7 +18,7 @@ class Place:
     """A folder for pieces: a disk, or a folder of another host that is mounted here."""
 
     path: str
-    space: int | None = None
+    space: float | None = None
     """Bytes that pieces may take there; None: what the file system has free."""
     write: float = 100e6
     """Bytes per second."""
@@ -29,6 +29,8 @@ class Place:
     """What fails as a whole: a host, a rack. Empty: the file system that the folder is on."""
 
     def __post_init__(self) -> None:
+        if self.space is not None:
+            object.__setattr__(self, "space", int(self.space))  # 4e9 is as good as 4_000_000_000
         rates = (self.write, self.read)
         if not self.path:
             raise CheckpointError("storage: a place has no path; give each one a 'path'")

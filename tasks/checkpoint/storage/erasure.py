@@ -152,8 +152,7 @@ def driver(data: int, parity: int) -> Any:
         from pyeclib.ec_iface import ECDriver
     except ImportError as error:
         raise CheckpointError(
-            f"memory of partner nodes needs pyeclib, which cannot be imported ({error}); pip install "
-            "'wilkins[partners]'"
+            f"parity of checkpoints needs pyeclib, which cannot be imported ({error}); pip install 'wilkins[partners]'"
         ) from error
     try:
         with _LOCK:

@@ -18,7 +18,8 @@ from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 
 _LOG = logging.getLogger("wilkins.checkpoint")
-_LOCKED: dict[Path, IO[str]] = {}
+_LOCKED: dict[tuple[int, int], IO[str]] = {}
+"""By device and inode of the folder, whatever its path."""
 _RENAMED_WITHIN, _LOOK_EVERY = 20.0, 0.001
 """Seconds: how long a reader waits for who is about to remove a version, which is one rename; between two looks."""
 
@@ -37,11 +38,13 @@ class Lock:
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):  # the folder above may be one that cannot be read
             sync(folder.parent)
-        self._folder = folder.resolve()
-        file = self._folder / ".lock"
-        if self._folder in _LOCKED:
+        told = folder.stat()
+        self._key = told.st_dev, told.st_ino
+        if self._key in _LOCKED:
             raise CheckpointError(f"checkpoints in {folder} are written by this process already; close() that first")
-        self._file: IO[str] = os.fdopen(_opened_lock(file), "r+", encoding="utf-8", errors="replace")
+        self._file: IO[str] = os.fdopen(
+            _opened_lock(folder.absolute() / ".lock"), "r+", encoding="utf-8", errors="replace"
+        )
         try:
             fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         except OSError as error:
@@ -61,11 +64,11 @@ class Lock:
         self._file.seek(0)
         self._file.write(f"process {os.getpid()} on {os.uname().nodename}\n")
         self._file.flush()
-        _LOCKED[self._folder] = self._file
+        _LOCKED[self._key] = self._file
 
     def close(self) -> None:
         """Let others write."""
-        _LOCKED.pop(self._folder, None)
+        _LOCKED.pop(self._key, None)
         self._file.close()
 
 

@@ -20,9 +20,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wilkins.tasks.checkpoint.archive.archive import Archive
 from wilkins.tasks.checkpoint.engine.capture import calm
 from wilkins.tasks.checkpoint.engine.schedule import Schedule, When
 from wilkins.tasks.checkpoint.errors import CheckpointError
+from wilkins.tasks.checkpoint.placement.places import Storage
 from wilkins.tasks.checkpoint.state.tree import encode
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.checksum import crc32
@@ -62,12 +64,27 @@ def main(options: Mapping[str, Any], ports: Ports, ranks: Group) -> None:  # noq
             f"{producers} producers write {ports.inports[0]!r}, and a folder holds the checkpoints of one; give the "
             f"task 'taskCount: {producers}' and a 'folder' with {{instance}} in it"
         )
-    lock = Lock(Path(options["folder"]))
+    folder = Path(options["folder"])
+    lock, archive = Lock(folder), None
     try:
-        recover(Path(options["folder"]))
-        Keeper(options, ports.inports[0], port).run()
+        recover(folder)
+        archive = _archive(options, folder)
+        Keeper(options, ports.inports[0], port, archive).run()
     finally:
+        if archive is not None:
+            archive.close()
         lock.close()
+
+
+def _archive(options: Mapping[str, Any], folder: Path) -> Archive | None:
+    """The places over which checkpoints are spread, too."""
+    if not options["storage"]:
+        return None
+    places = [{**one, "space": one["space"] or None} for one in options["storage"]]
+    storage = Storage(places, reliability=options["reliability"], years=options["years"])
+    archive = Archive(storage, folder, options["keep"], Pace(options["rate"] or None))
+    archive.tell()
+    return archive
 
 
 def _producers() -> int:
@@ -84,7 +101,8 @@ def _producers() -> int:
 class Keeper:
     """Takes and stores the steps of an in-port."""
 
-    def __init__(self, options: Mapping[str, Any], pattern: str, port: int) -> None:
+    def __init__(self, options: Mapping[str, Any], pattern: str, port: int, archive: Archive | None = None) -> None:
+        self._archive = archive
         self._folder = Path(options["folder"])
         self._filename, self._keep = options["filename"], options["keep"]
         self._pattern, self._port = pattern, port
@@ -95,7 +113,7 @@ class Keeper:
         self._pace = Pace(options["rate"] or None)
         self._requests: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._taking = self._over = False
-        self._trouble = ""
+        self._trouble = self._left = ""
         self._failed = False
         """The previous step was not stored, maybe for lack of space."""
         self._taken = self._stored = 0
@@ -121,6 +139,8 @@ class Keeper:
         if last is not None and not last.stored:
             raise CheckpointError(f"the last step, {last.step.name}, is not on storage: {self._trouble}")
         where = f"the newest is {self._newest}" if self._newest else "there was none to keep"
+        if self._archive is not None and self._newest:
+            where += ", and not on its places" if self._left else f", and in {self._archive.summary()}"
         print(f"stored {self._stored} of {self._taken} steps, {self._window.left_out} left out; {where}")
 
     def _asked_to_end(self, *_: object) -> None:
@@ -168,7 +188,8 @@ class Keeper:
         stored = False
         try:
             make_room(self._folder, self._keep, math.inf if self._failed else held.step.size, names_of(1))
-            self._newest = store(held, self._folder, self._filename, self._pace)
+            after = self._archive.newest() if self._archive is not None else 0
+            self._newest = store(held, self._folder, self._filename, self._pace, after)
             self._stored += 1
             stored = True
             consumed = {self._pattern: held.step.sequence + 1}
@@ -180,16 +201,31 @@ class Keeper:
         self._failed = not stored
         self._window.done(held, stored=stored)
         if stored:
+            self._spread(held)
             tidied(self._folder, self._keep)
 
+    def _spread(self, held: Held) -> None:
+        """Spread the newest version over the places. If that fails, it is in the folder, and the run goes on."""
+        if self._archive is None or self._newest is None:
+            return
+        try:
+            self._archive.add(versions.versions(self._folder)[-1])
+        except Exception as error:
+            self._left = cannot(error, self._folder)
+            print(f"{held.step.name} is in {self._folder} only: {self._left}", file=sys.stderr, flush=True)
+        else:
+            self._left = ""
 
-def store(held: Held, folder: Path, filename: str, pace: Pace) -> Path:
+
+def store(held: Held, folder: Path, filename: str, pace: Pace, after: int = 0) -> Path:
     """Make a step the newest version in a folder; returns its file, byte by byte the step's.
+
+    Its number is higher than `after`.
 
     Raises:
         OSError: it cannot be written; then there is no such version.
     """
-    serial, new = versions.begin(folder, held.index)
+    serial, new = versions.begin(folder, held.index, after)
     try:
         digests = _write(new / filename, held.step, pace)
         program = {"file": filename, "name": held.step.name, "index": held.index, "sequence": held.step.sequence}

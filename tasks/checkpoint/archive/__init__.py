@@ -1,0 +1,1 @@
+"""Versions spread over places of different room and reliability, as pieces of an erasure code."""
