@@ -159,6 +159,15 @@ class Rig:
             self.on(host, "ls", "-A", "/dev/shm"), capture_output=True, text=True, check=True
         ).stdout.split()
 
+    def memory_of(self, host: str) -> Path:
+        """A host's /dev/shm, as this machine sees it while the host is up."""
+        return Path("/proc") / str(self._first[host]) / "root/dev/shm"
+
+    def kill(self, host: str) -> None:
+        """End a host, with all that runs on it and what is in its memory."""
+        os.kill(self._first[host], signal.SIGKILL)
+        self._parents[host].wait(20)
+
     def processes(self, host: str, pattern: str) -> list[str]:
         """Command lines of the programs on a host that match."""
         words = self.on(host, "pgrep", "-a", "-f", pattern)
