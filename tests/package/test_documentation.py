@@ -26,6 +26,7 @@ NEEDS = {
     "guides/continual.md": ("python:torch",),
     "guides/models.md": ("python:torch",),
     "guides/pytorch.md": ("python:torch",),
+    "guides/spreading.md": ("python:pyeclib",),
     "guides/provenance.md": ("python:rocrate",),
     "guides/submit.md": ("python:psij",),
 }
@@ -36,6 +37,7 @@ LONG = {
     "guides/checkpointing.md",
     "guides/continual.md",
     "guides/models.md",
+    "guides/spreading.md",
     "guides/stuck.md",
     "guides/watching.md",
     "learn/learning.md",
