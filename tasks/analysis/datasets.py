@@ -48,17 +48,32 @@ def all_names(file: h5py.File) -> list[str]:
 
 def pieces(dset: h5py.Dataset, rank: int, size: int) -> Iterator[NDArray[Any]]:
     """This rank's part of a dataset: a range of the first axis, in pieces. A scalar is read by the first rank."""
+    for part in parts(dset, rank, size):
+        yield read(dset, part)
+
+
+def parts(dset: h5py.Dataset, rank: int, size: int) -> Iterator[slice | tuple[()]]:
+    """Where these pieces are: selections for `read`."""
     if dset.shape is None:
         return
     if not dset.shape:
         if rank == 0:
-            yield _numbers(dset[()])
+            yield ()
         return
-    rows = dset.shape[0]
-    first, last = rows * rank // size, rows * (rank + 1) // size
+    first, last = own_rows(dset.shape[0], rank, size)
     at_once = max(1, _PIECE // max(1, int(np.prod(dset.shape[1:]))))
     for start in range(first, last, at_once):
-        yield _numbers(dset[start : min(start + at_once, last)])
+        yield slice(start, min(start + at_once, last))
+
+
+def own_rows(rows: int, rank: int, size: int) -> tuple[int, int]:
+    """The first row of a rank, and the one after its last."""
+    return rows * rank // size, rows * (rank + 1) // size
+
+
+def read(dset: h5py.Dataset, part: slice | tuple[()]) -> NDArray[Any]:
+    """A piece as numbers: Booleans are 0 and 1."""
+    return _numbers(dset[part])
 
 
 def _numbers(values: Any) -> NDArray[Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
 from wilkins.schema.compress import Compress, problems_of, rules
-from wilkins.schema.kinds import ListOf, choice, integer, number, text
+from wilkins.schema.kinds import ListOf, boolean, choice, integer, number, text
 from wilkins.schema.reading import Where, key
 from wilkins.schema.sections import SectionList
 from wilkins.tasks.registry import ReadyMade
@@ -45,6 +45,33 @@ class Histogram:
         text(), default=None, doc="HDF5 file that each step's histogram is written to as well, such as `u-{step}.h5`."
     )
     where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KMeans:
+    """Clusters of samples, by k-means on the stream."""
+
+    dsets: tuple[str, ...] = key(
+        ListOf(text(), 1),
+        doc="Paths of the datasets that make the samples: a row of the first axis is a sample, all numbers in it are "
+        "features; of several datasets the features stand beside each other.",
+    )
+    k: int = key(integer(1, 4096), doc="Clusters.")
+    passes: int = key(integer(1, 1000), default=1, doc="How often the centres are moved in each step.")
+    half_life: float | None = key(
+        number(), default=None, doc="Steps after which a step counts half; left out: all steps count the same."
+    )
+    seed: int = key(integer(0), default=0, doc="Chooses the first centres among the samples of the first step.")
+    filename: str | None = key(
+        text(), default=None, doc="HDF5 file that each step's centres and counts are written to, such as `k-{step}.h5`."
+    )
+    labels: bool = key(boolean(), default=False, doc="Whether `filename` also holds the cluster of each sample.")
+    where: Where
+
+    @property
+    def dset(self) -> str:
+        """What messages call it."""
+        return "+".join(self.dsets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +153,17 @@ class Analysis:
         default=(),
         doc="A histogram of a dataset: per step in `NAME-histogram.csv`, over the run in `NAME-histogram.json`.",
     )
+    kmeans: tuple[KMeans, ...] = key(
+        _part("clustering", KMeans),
+        default=(),
+        doc="Clusters of samples (k-means): per step in `NAME-kmeans.csv`, the centres in `NAME-kmeans.json`.",
+    )
+    checked: bool = key(
+        boolean(),
+        default=False,
+        doc="Whether `moments`, `histogram` and `kmeans` check what they compute for flipped bits "
+        "(`wilkins help ready-made`).",
+    )
     slice: tuple[Slice, ...] = key(
         _part("slice", Slice), default=(), doc="A picture of a plane of a dataset, per step."
     )
@@ -139,13 +177,18 @@ class Analysis:
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Everything that is asked for, with the key it stands under."""
-        for name in ("moments", "histogram", "slice", "subsample", "archive"):
+        for name in ("moments", "histogram", "kmeans", "slice", "subsample", "archive"):
             yield from ((name, part) for part in getattr(self, name))
 
 
 def stem_of(dset: str) -> str:
     """The names of a dataset's result files."""
     return "-".join(part for part in dset.split("/") if part) or "root"
+
+
+def stem_of_all(dsets: Iterable[str]) -> str:
+    """The names of the result files of several datasets together."""
+    return "+".join(map(stem_of, dsets))
 
 
 def table_of(filename: str) -> str:
@@ -158,7 +201,10 @@ def table_of(filename: str) -> str:
 def _check(options: Analysis, task: Any) -> Iterator[tuple[str, str]]:
     parts = list(options.parts())
     if not parts:
-        yield "folder", "nothing is asked for; add 'moments:', 'histogram:', 'slice:', 'subsample:' or 'archive:'"
+        yield (
+            "folder",
+            "nothing is asked for; add 'moments:', 'histogram:', 'kmeans:', 'slice:', 'subsample:' or 'archive:'",
+        )
     if len(task.inports) != 1:
         yield (
             "folder",
@@ -170,11 +216,15 @@ def _check(options: Analysis, task: Any) -> Iterator[tuple[str, str]]:
             yield name, f"the 'range' of {part.dset!r} must be [low, high], the lower one first"
         if name == "slice" and part.axes and (len(part.axes) != 2 or part.axes[0] == part.axes[1]):
             yield name, f"the 'axes' of {part.dset!r} must be two different ones, such as [0, 1]"
+        if name == "kmeans" and part.half_life is not None and not part.half_life > 0:
+            yield name, f"the 'half_life' of {part.dset!r} must be above 0; leave it out to never forget"
+        if name == "kmeans" and part.labels and not part.filename:
+            yield name, f"'labels' of {part.dset!r} needs a 'filename', such as 'labels-{{step}}.h5', to write them to"
         if name == "archive":
             yield from ((name, problem) for rule in part.compress for problem in problems_of(rule))
         if part.filename and (problem := _format_problem(part.filename)):
             yield name, f"the 'filename' {part.filename!r} {problem}"
-    files = Counter((name, part.filename or stem_of(part.dset)) for name, part in parts)
+    files = Counter(_files(name, part) for name, part in parts)
     for (name, file), count in files.items():
         if count > 1:
             yield name, f"two results would be written to the files of {file!r}; give each a 'filename', or remove one"
@@ -182,6 +232,11 @@ def _check(options: Analysis, task: Any) -> Iterator[tuple[str, str]]:
     for table, count in tables.items():
         if count > 1:
             yield "archive", f"two archives would have the table {table!r}; give each another folder, or another name"
+
+
+def _files(name: str, part: Any) -> tuple[str, str]:
+    """What names a part's result files: the tables of k-means have the names of their datasets whatever `filename`."""
+    return name, stem_of_all(part.dsets) if name == "kmeans" else part.filename or stem_of(part.dset)
 
 
 def _format_problem(filename: str) -> str:

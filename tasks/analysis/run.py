@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import h5py
 import numpy as np
 
 from wilkins import transport
 from wilkins.tasks.analysis import histogram, picture
-from wilkins.tasks.analysis.datasets import find, pieces
+from wilkins.tasks.analysis.checked_moments import moments_checked
+from wilkins.tasks.analysis.checks import Watch
+from wilkins.tasks.analysis.clusters import KMeansAnalyzer
+from wilkins.tasks.analysis.datasets import find, parts, pieces, read
 from wilkins.tasks.analysis.moments import Moments, merged
 from wilkins.tasks.analysis.options import stem_of, table_of
 from wilkins.tasks.analysis.progress import Progress, saved
@@ -24,6 +28,7 @@ from wilkins.tasks.registry import Ports
 if TYPE_CHECKING:
     from wilkins.transport.received import Step
 
+T = TypeVar("T")
 Options = Mapping[str, Any]
 _WIDEST = 4096
 """Pixels of a picture's side, at most."""
@@ -57,10 +62,11 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
     before = saved(ranks)
     states = iter(before["parts"] if before else ())
     analyzers: list[Analyzer] = [
-        make(section, folder, ranks, next(states, None))
+        make({**section, "checked": options["checked"]}, folder, ranks, next(states, None))
         for name, make in (
             ("moments", MomentsAnalyzer),
             ("histogram", HistogramAnalyzer),
+            ("kmeans", KMeansAnalyzer),
             ("slice", SliceAnalyzer),
             ("subsample", SubsampleAnalyzer),
             ("archive", ArchiveAnalyzer),
@@ -82,12 +88,28 @@ def main(options: Options, ports: Ports, ranks: Group) -> None:
         print(f"analysed {progress.count} steps; results are in {folder.resolve()}")
 
 
+def _of_pieces(
+    dset: h5py.Dataset,
+    ranks: Group,
+    plain: Callable[[Any], T],
+    checked: Callable[[Any], tuple[T, int]],
+    watch: Watch | None,
+    step: str,
+) -> list[T]:
+    """What one of the works gives for each piece of this rank's part: the checked one if there is a watch."""
+    if watch is None:
+        return [plain(piece) for piece in pieces(dset, ranks.rank, ranks.size)]
+    watch.step = step
+    return [watch.steady(partial(read, dset, part), checked) for part in parts(dset, ranks.rank, ranks.size)]
+
+
 class MomentsAnalyzer:
     """Moments of a dataset, per step and over the run."""
 
     def __init__(self, options: Options, folder: Path, ranks: Group, before: Any) -> None:
         self._options = options
         self._ranks = ranks
+        self._watch = Watch(ranks.rank, options["dset"]) if options["checked"] else None
         self._stem = folder / f"{stem_of(options['dset'])}-moments"
         self._folder = folder
         self._total = Moments(**before["total"]) if before else Moments()
@@ -99,7 +121,7 @@ class MomentsAnalyzer:
         """Adds a step."""
         name, path = step.filename, None
         dset = find(step.file, self._options["dset"], name)
-        own = merged([Moments.of(piece) for piece in pieces(dset, self._ranks.rank, self._ranks.size)])
+        own = merged(_of_pieces(dset, self._ranks, Moments.of, moments_checked, self._watch, name))
         found = merged(self._ranks.allgather(own))
         self._total += found
         if self._rows:
@@ -126,6 +148,7 @@ class HistogramAnalyzer:
     def __init__(self, options: Options, folder: Path, ranks: Group, before: Any) -> None:
         self._options = options
         self._ranks = ranks
+        self._watch = Watch(ranks.rank, options["dset"]) if options["checked"] else None
         self._stem = folder / f"{stem_of(options['dset'])}-histogram"
         self._folder = folder
         low, high = options["range"] or (0.0, 1.0)
@@ -143,13 +166,16 @@ class HistogramAnalyzer:
         """Adds a step."""
         name, path = step.filename, None
         dset = find(step.file, self._options["dset"], name)
-        here = self._ranks.rank, self._ranks.size
         if self._edges is None:
-            spans = merged(self._ranks.allgather(merged([Moments.of(piece) for piece in pieces(dset, *here)])))
+            own_span = merged(_of_pieces(dset, self._ranks, Moments.of, moments_checked, self._watch, name))
+            spans = merged(self._ranks.allgather(own_span))
             if spans.least is not None and spans.greatest is not None:
                 self._edges = histogram.edges_between(spans.least, spans.greatest, self._options["bins"])
         edges = histogram.edges_between(0, 1, self._options["bins"]) if self._edges is None else self._edges
-        own = sum((histogram.count(piece, edges) for piece in pieces(dset, *here)), histogram.nothing(len(edges) - 1))
+        plain = partial(histogram.count, edges=edges)
+        checked = partial(histogram.count_checked, edges=edges)
+        counts = _of_pieces(dset, self._ranks, plain, checked, self._watch, name)
+        own = sum(counts, histogram.nothing(len(edges) - 1))
         found = sum(self._ranks.allgather(own), histogram.nothing(len(edges) - 1))
         self._total += found
         if self._ranks.rank == 0:

@@ -49,6 +49,7 @@ tasks:
       folder: results
       moments: [{dset: /u}]
       histogram: [{dset: /u, bins: 7}]
+      kmeans: [{dsets: [/u], k: 3, half_life: 5}]
       slice: [{dset: /u}]
       subsample: [{dsets: [/u], stride: [2], filename: "coarse-{step}.h5"}]
       archive:
@@ -104,7 +105,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
     done = run(whole, "workflow.yaml")
     assert done.code == 0, done.out + done.err
     expected = left(whole)
-    assert len(expected) == 5 + 4 * 20
+    assert len(expected) == 7 + 4 * 20
     killed(folder, "workflow.yaml")
     killed(folder, *RESUME)
     done = run(folder, *RESUME)
