@@ -196,7 +196,7 @@ def _free(path: Path, space: float | None) -> float:
         OSError: it cannot be asked.
     """
     told = os.statvfs(path)
-    free = told.f_bavail * told.f_frsize
+    free: float = told.f_bavail * told.f_frsize
     if space is not None:
         used = sum(
             file.stat().st_size
@@ -205,4 +205,4 @@ def _free(path: Path, space: float | None) -> float:
             if file.is_file()
         )
         free = min(free, space - used)
-    return float(free)
+    return free
