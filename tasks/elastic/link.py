@@ -32,8 +32,8 @@ class Link:
             self._socket = connect(os.environ[ADDRESS])
         except OSError as error:
             raise ElasticError(
-                f"rank {self.rank}: the parent of the ranks does not answer at {os.environ[ADDRESS]}: {error}; start "
-                "the program by `python -m wilkins.tasks.elastic -n RANKS`"
+                f"rank {self.rank}: the parent of the ranks does not answer at {os.environ[ADDRESS]}: {error}; if it "
+                "has ended, see what it has said; it is `python -m wilkins.tasks.elastic -n RANKS PROGRAM`"
             ) from None
         self._news = threading.Condition()
         self._sending = threading.Lock()

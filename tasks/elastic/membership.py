@@ -55,6 +55,8 @@ class Form:
     """Tell the members that they are a group now."""
 
     group: Formed
+    anew: bool = False
+    """There were groups before, and nobody is left who has trained in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +195,9 @@ class Membership:
             return [End(self.survivors, self.survivors)]
         self.generation += 1
         group = agreed(self.generation, self._ready)
+        anew = self.generation > 1 and all(report.fresh for report in self._ready.values())
         self._training, self._ready, self._broken = set(group.members), {}, False
-        return [Form(group)]
+        return [Form(group, anew)]
 
 
 def report_of(given: Mapping[str, Any]) -> Report:

@@ -84,7 +84,6 @@ class Parent:
         self._pages: dict[int, Pages] = {}
         self._overdue: tuple[float, int] | None = None
         self._selector = selectors.DefaultSelector()
-        self._ended_well = False
         self._failed = 0
         self._stopping = False
         self.deaths = 0
@@ -190,8 +189,9 @@ class Parent:
             if isinstance(one, Form):
                 self._pages = {one.group.generation: Pages()}
                 self._overdue = None
-                self._ended_well = False  # of what these ranks do, those that have left hold nothing
-                self._say(f"group {one.group.generation}: ranks {_shown(one.group.members)} at step {one.group.step}")
+                anew = ", anew: nobody is left who has trained" if one.anew else ""
+                where = f"ranks {_shown(one.group.members)} at step {one.group.step}{anew}"
+                self._say(f"group {one.group.generation}: {where}")
                 self._tell_all(one.group.members, {"form": asdict(one.group)})
             elif isinstance(one, Break):
                 self._overdue = (time.monotonic() + self._patience, one.generation)
@@ -239,7 +239,6 @@ class Parent:
                     self._failed = _exit_code(code)
             return False
         if code == 0:
-            self._ended_well = True
             how = "has left the training, with exit code 0, before all steps were made"
         else:
             self.deaths += 1
@@ -251,8 +250,8 @@ class Parent:
         left = len(self._living())
         on = "all ranks are being ended" if self._stopping else f"{left} go on without it" if left else "none is left"
         self._say(f"rank {rank} {how}; {on}{lost}")
-        if code and not left and not self._ended_well:
-            self._failed = _exit_code(code)
+        if not left:  # nobody has come to the end
+            self._failed = _exit_code(code) or 1
         return False
 
 

@@ -60,7 +60,7 @@ class Packer:
         began, choice = time.process_time(), self._choice
         if choice and not choice.measures and not choice.packs:
             choice.passed()
-            return PackedStep()
+            return PackedStep(unfit=())  # any rule may fit it
         finding = time.monotonic()
         try:
             every, used = blocks_of(step, self._rules)

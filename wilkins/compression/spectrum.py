@@ -28,8 +28,8 @@ class Kept(NamedTuple):
 
 def reason_against(shape: tuple[int, ...]) -> str:
     """Why fields of a shape are not transformed; empty: they are."""
-    sides = [side for side in shape if side > 1]
-    if not sides or max(sides) < _SIDES or len(sides) > _SIDES:
+    sides = [side for side in shape if side != 1]
+    if not sides or 0 in sides or max(sides) < _SIDES or len(sides) > _SIDES:
         return "no field"
     return "too large" if math.prod(sides) > _LARGEST else ""
 

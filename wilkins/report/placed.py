@@ -64,7 +64,9 @@ def _ways(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) ->
     if across:
         shown = ", ".join(_way(plan, way) for way in across[:_MOST_WAYS])
         more = f" and {len(across) - _MOST_WAYS} more ways" if len(across) > _MOST_WAYS else ""
-        packed = ", compressed" if any(plan.ports[channel.outport].compress for channel in group) else ""
+        ports = [port for channel in group if (port := plan.ports[channel.outport]).compress]
+        packed = ", compressed" if ports else ""
+        packed += " where that is faster" if ports and all(port.compress_when == "faster" for port in ports) else ""
         yield f"over the network: {shown}{more}{_bytes(plan, group, sizes)}{packed}"
 
 

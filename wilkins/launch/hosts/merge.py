@@ -58,12 +58,13 @@ def merged(plan: Plan, reports: Sequence[tuple[HostPart, Report]]) -> Report:
 
 def ends_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> list[TaskEnd]:
     """How a plan's tasks have ended, by the results of its hosts."""
-    ends = [TaskEnd(0, "stopped", "", 0.0)] * len(plan.tasks)
+    unknown = TaskEnd(0, "stopped", "", 0.0)
+    ends = [unknown] * len(plan.tasks)
     for part, account in results:
         for place, end in zip(part.tasks, account.ends, strict=False):
-            if ends[place].outcome != "failed" and (
-                lead_host(plan.tasks[place]) == part.host or end.outcome == "failed"
-            ):
+            # The host that has started a task's job knows best; it may be lost.
+            leads = lead_host(plan.tasks[place]) == part.host
+            if ends[place].outcome != "failed" and (leads or end.outcome == "failed" or ends[place] is unknown):
                 # What runs on other hosts was not waited for by their launchers.
                 ends[place] = replace(end, cpu_s=0.0, memory_bytes=0) if spans(plan.tasks[place]) else end
     return ends
@@ -157,7 +158,7 @@ def _task(plan: Plan, part: HostPart, board: BoardPorts, task: TaskFacts, first:
             wait,
             rank=first + wait.rank,
             port=ports[wait.port],
-            on=tuple(one for whom in wait.on for one in _on(plan, part, whom)),
+            on=tuple(dict.fromkeys(one for whom in wait.on for one in _on(plan, part, whom))),
         )
         for wait in task.waits
     ]
