@@ -1,1 +1,1 @@
-"""Analyses of any HDF5 stream, from YAML alone: moments, histograms, pictures, subsamples, an archive."""
+"""Analyses of any HDF5 stream, from YAML alone: moments, histograms, clusters, pictures, subsamples, an archive."""

@@ -28,11 +28,10 @@ from wilkins.tasks.analysis.checks import Flipped, Guarded, Watch, seal
 from wilkins.tasks.analysis.kmeans import Array, Assigned, Doubles, Table
 from wilkins.tasks.errors import TaskError
 
-_LIKELY = 2.0
+_LIKELY = 4.0
 """How many times the expected rounding error of a sum is taken for rounding."""
 _AT_ONCE = 1 << 20
 """Elements of samples that are decided at once."""
-_NONE = np.zeros(0, np.int64)
 _LONG = 256
 """Where a sample's distances have more bytes, looking for the least a second time is quicker than comparing all."""
 
@@ -53,6 +52,8 @@ class CheckedTable:
         self.tiny = float(np.finfo(dtype).tiny)
         clusters, features = master.values.shape
         self._ones = np.ones(max(clusters, kmeans.block_rows(features, clusters, dtype)), dtype)
+        self.room = np.zeros((len(self._ones), -(-clusters // 8) * 8), bool)
+        """Where entries of a block are compared; what is beyond the clusters stays false."""
         self._fill()
 
     def _fill(self) -> None:
@@ -68,7 +69,7 @@ class CheckedTable:
         squares = np.einsum("ij,ij->i", centres, centres)
         norms[:] = squares
         self.total[:] = product.sum(axis=1, dtype=np.float64)
-        self.table = Table(product, norms)
+        self.table = Table(product, norms, kmeans.room_for(centres, self._dtype))
         self.all_squares = float(squares.sum())
         self.ceiling = kmeans.ceiling(self._dtype, clusters)
         self._longest = math.sqrt(float(squares.max(initial=0.0)))
@@ -224,29 +225,29 @@ def _labels(
     bounds = known.row_bounds(lengths, certain=False)
     distances = kmeans.products(samples, known.table)
     for attempt in range(2):
-        labels, least, limits, close = _chosen(distances, known.margins(lengths, bounds))
+        labels, least, limits, close = _chosen(distances, known.margins(lengths, bounds), known.room)
         wrong = _sums_differ(samples, columns, distances, total, bounds, known, certain=False)
         if not wrong:
             break
         known.check()
-        again = kmeans.products(samples, known.table)
-        if seal(again) == seal(distances):  # the same bit by bit: rounding, or what is wrong always
+        before = seal(distances)
+        distances = kmeans.products(samples, known.table)
+        if seal(distances) == before:  # the same bit by bit: rounding, or what is wrong always
             bounds = known.row_bounds(lengths, certain=True)
             if _sums_differ(samples, columns, distances, total, bounds, known, certain=True):
                 raise watch.again(wrong)
-            labels, least, limits, close = _chosen(distances, known.margins(lengths, bounds))
+            labels, least, limits, close = _chosen(distances, known.margins(lengths, bounds), known.room)
             break
         if attempt:
             raise watch.again(wrong)
         watch.note(wrong)
-        distances = again
     if len(close):
         labels[close] = _decided(samples[close], distances[close] <= limits[close][:, None], known)
-        least = kmeans.at_labels(distances, labels)
+        least[close] = distances[close, labels[close]]
     return labels, least
 
 
-def _chosen(distances: Array, margins: Any) -> tuple[NDArray[np.int64], Array, Array, NDArray[np.int64]]:
+def _chosen(distances: Array, margins: Any, room: Array) -> tuple[NDArray[np.int64], Array, Array, NDArray[np.int64]]:
     """Labels, their entries, what others must be above lest an unseen error hides between, and the samples that have
     others below: (n,), (n,), (n,), and as many as there are."""
     labels = kmeans.nearest(distances)
@@ -262,11 +263,11 @@ def _chosen(distances: Array, margins: Any) -> tuple[NDArray[np.int64], Array, A
         close = np.flatnonzero(kmeans.nearest(distances) != labels)
         flat[places] = least
         return labels, least, limits, close
-    near = distances <= limits[:, None]
-    if np.count_nonzero(near) == rows:
-        return labels, least, limits, _NONE
-    near.reshape(-1)[places] = False
-    close = np.flatnonzero(near.reshape(-1)) // clusters
+    wide = room.shape[1]
+    near = room[:rows] if rows <= len(room) else np.zeros((rows, wide), bool)
+    np.less_equal(distances, limits[:, None], out=near[:, :clusters])
+    near.reshape(-1)[np.arange(0, rows * wide, wide) + labels] = False
+    close = np.flatnonzero(near.reshape(-1).view(np.uint64) != 0) // (wide // 8)
     return labels, least, limits, close[np.diff(close, prepend=-1) != 0]
 
 

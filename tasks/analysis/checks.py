@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wilkins.errors import WilkinsError
 from wilkins.tasks.errors import TaskError
 
 T = TypeVar("T")
 Array = NDArray[Any]
 
 
-class Flipped(Exception):
+class Flipped(WilkinsError):
     """Something is not what it was, or not what a second way to compute it gives; says what."""
 
 

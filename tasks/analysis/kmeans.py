@@ -34,12 +34,14 @@ class Table(NamedTuple):
     """-2 times the centres, transposed: (d, k)."""
     norms: Array
     """Square lengths of the centres: (k,)."""
+    room: Array
+    """Where the distances of a block go, over and over: memory that is new takes as long as the product. (n, k)."""
 
     @classmethod
     def of(cls, centres: Doubles, dtype: np.dtype[Any]) -> Table:
         """The table of these centres."""
         product = np.ascontiguousarray((-2 * centres).T.astype(dtype))
-        return cls(product, np.einsum("ij,ij->i", centres, centres).astype(dtype))
+        return cls(product, np.einsum("ij,ij->i", centres, centres).astype(dtype), room_for(centres, dtype))
 
 
 @dataclass(slots=True)
@@ -63,9 +65,16 @@ def block_rows(features: int, clusters: int, dtype: np.dtype[Any]) -> int:
     return min(max(_BLOCK // dtype.itemsize // (features + clusters), 1024), _MOST)
 
 
+def room_for(centres: Doubles, dtype: np.dtype[Any]) -> Array:
+    """The room of a table of these centres."""
+    clusters, features = centres.shape
+    return np.empty((block_rows(features, clusters, dtype), clusters), dtype)
+
+
 def products(samples: Array, table: Table) -> Array:
-    """Square distances from each centre, less the sample's own square length: (n, k)."""
-    found: Array = np.matmul(samples, table.product)
+    """Square distances from each centre, less the sample's own square length: (n, k), in the table's room."""
+    room = table.room[: len(samples)] if len(samples) <= len(table.room) else None
+    found: Array = np.matmul(samples, table.product, out=room)
     found += table.norms
     return found
 

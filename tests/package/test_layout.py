@@ -39,7 +39,7 @@ ROOMS = {
     "tasks/continual/options": "schema tasks tasks/continual/sections values",
     "tasks/inference/options": "schema tasks tasks/continual/options tasks/continual/sections values",
     "tasks/compression": "compression tasks",
-    "tasks/analysis": "atomic compression names tasks tasks/analysis/options tasks/compression transport",
+    "tasks/analysis": "atomic compression errors names tasks tasks/analysis/options tasks/compression transport",
     "tasks/checkpoint/errors": "errors tasks",
     "tasks/checkpoint/state": "errors tasks/checkpoint/errors",
     "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks",
