@@ -62,6 +62,19 @@ def test_a_rank_that_does_not_leave_a_broken_group_is_given_up() -> None:
     assert membership.overdue(1) == []
 
 
+def test_a_group_of_which_nobody_has_trained_begins_anew() -> None:
+    """It is told from the first one, and from one with a rank that has."""
+    members = Membership(range(2))
+    (first,) = [*members.ready(0, Report(0, fresh=True)), *members.ready(1, Report(0, fresh=True))]
+    members.started(2)
+    members.ready(2, Report(0, fresh=True))
+    (*_, second) = [*members.gone(1), *members.ready(0, Report(9, broke=True))]
+    members.started(3)
+    members.ready(3, Report(0, fresh=True))
+    (*_, third) = [*members.gone(0), *members.ready(2, Report(0, fresh=True, broke=True))]
+    assert [one.anew for one in (first, second, third) if isinstance(one, Form)] == [False, False, True]
+
+
 def test_who_comes_after_the_end_is_told() -> None:
     membership = Membership([0])
     membership.ready(0, Report(0, fresh=True))

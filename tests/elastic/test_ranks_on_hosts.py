@@ -9,9 +9,10 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
 from elastic.training_tasks import parent_of
 
-from support.running import processes_in, started_tree, wait_for, write_program
+from support.running import processes_in, run_tree, started_tree, wait_for, write_program
 
 RANK = """
     import os, pathlib, time
@@ -74,6 +75,20 @@ def test_the_end_of_a_connection_is_the_end_of_its_ranks(tmp_path: Path) -> None
         wait_for(lambda: not processes_in(tmp_path), 10, "the end of all")
     assert done.code == 0, done.err
     assert "rank 0 is lost with the connection to a; 1 go on without it" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("print('x')", 1, "has left the training, with exit code 0, before all steps were made; none is left"),
+        ("import os; os.environ['WILKINS_ELASTIC_RANK'] == '1' or nowhere", 1, "ended with exit code 1"),
+    ],
+    ids=["no-training", "an-error-beside-one-that-left"],
+)
+def test_a_training_that_nobody_has_finished_has_failed(tmp_path: Path, text: str, code: int, said: str) -> None:
+    (tmp_path / "program.py").write_text(text)
+    done = run_tree([sys.executable, "-m", "wilkins.tasks.elastic", "-n", "2", "program.py"], 30, tmp_path)
+    assert done.code == code and said in done.err, done.err
 
 
 def test_ranks_end_with_their_parent(tmp_path: Path) -> None:
