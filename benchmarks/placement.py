@@ -10,12 +10,18 @@ times.
 from __future__ import annotations
 
 import argparse
+import shutil
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Storage
+from wilkins.tasks.checkpoint.archive.archive import Archive, Held, opened
+from wilkins.tasks.checkpoint.archive.repairing import repair
 from wilkins.tasks.checkpoint.placement.choice import Chooser, Fixed
 from wilkins.tasks.checkpoint.placement.places import Place
 
@@ -297,13 +303,79 @@ def failures(reliability: float, draws: int = 12) -> None:
     print()
 
 
+def real(reliability: float, folder: Path | None = None) -> None:
+    """On real folders: states are saved until no more fits, the older ones pruned, two places lost, and repaired."""
+    unit = 1.5e6  # of a folder's room per terabyte, so that all takes a minute
+    models = hosts("most-used")
+    space = [int(room * unit) for room, _, _, _ in HOSTS["most-used"]]
+    items = [40 * size * unit * SCALE / TB for size in sizes("MEVA", _room(models))[::40]]
+    print(
+        f"real folders, reliability {reliability}: {len(items)} states, {sum(items) / MB:.0f} MB, for "
+        f"{sum(space) / MB:.0f} MB; then the older half is removed, and places 1 and 4 are lost"
+    )
+    print(
+        f"{'rule':<17}{'simulated':>11}{'stored':>8}{'kept':>6}{'readable':>10}{'repaired':>10}{'read, MB':>10}"
+        f"{'written, MB':>13}"
+    )
+    for label, rule in CHOSEN.items():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            places = [
+                replace(one, path=str(Path(scratch) / one.path), space=size, domain=str(number))
+                for number, (one, size) in enumerate(zip(models, space, strict=True))
+            ]
+            simulated = run([replace(one, domain="") for one in places], rule, reliability, items)
+            storage = Storage(places, reliability=reliability, rule=rule, keep=10**6)
+            stored = _saved(Path(scratch) / "versions", storage, items)
+            with Archive(Storage(places, reliability=reliability, rule=rule, keep=stored // 2), None, 1) as archive:
+                archive.prune()
+                kept = len(archive.held())
+            for lost in (1, 4):
+                shutil.rmtree(places[lost].path)
+            shutil.rmtree(Path(scratch) / "versions")
+            with opened(Path(places[0].path)) as archive:
+                readable = sum(_reads(archive, one, Path(scratch) / "brought") for one in archive.held())
+                done = repair(archive)
+                whole = sum(not one.sheet.pieces - len(one.where) for one in archive.held())
+            moved = [sum(one.read for one in done) / MB, sum(one.written for one in done) / MB]
+            print(
+                f"{label:<17}{simulated.items:>11}{stored:>8}{kept:>6}{readable:>10}{whole:>10}{moved[0]:>10.0f}"
+                f"{moved[1]:>13.0f}",
+                flush=True,
+            )
+    print()
+
+
+def _saved(folder: Path, storage: Storage, items: Sequence[float]) -> int:
+    stored = 0
+    with Checkpointer(folder, storage=storage, keep=1) as checkpointer:
+        for step, size in enumerate(items):
+            checkpointer.save(step, {"x": np.full(int(size), step % 251, np.uint8)})
+            try:
+                checkpointer.wait()
+                stored += 1
+            except CheckpointError as error:
+                if "no places for" not in str(error):
+                    raise
+    return stored
+
+
+def _reads(archive: Archive, one: Held, folder: Path) -> bool:
+    """Whether a version can be made of its pieces, byte by byte."""
+    folder.mkdir(exist_ok=True)
+    try:
+        shutil.rmtree(archive.fetch(one, folder).path)
+    except CheckpointError:
+        return False
+    return True
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks placement", description="pieces on unequal hosts")
     parser.add_argument("--trace", choices=[*QUANTILES, *LOG_NORMAL, "all"], default="all")
     parser.add_argument("--hosts", choices=list(HOSTS), default="most-used")
     parser.add_argument("--reliability", type=float, action="append", help="0.9999; -1: mixed; may be repeated")
-    parser.add_argument("--only", choices=("stored", "domains", "failures"), help="one part of it")
+    parser.add_argument("--only", choices=("stored", "domains", "failures", "real"), help="one part of it")
     options = parser.parse_args(arguments)
     if options.only in (None, "stored"):
         for trace in [*QUANTILES, *LOG_NORMAL] if options.trace == "all" else [options.trace]:
@@ -313,6 +385,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         domains((options.reliability or [0.9999])[0])
     if options.only in (None, "failures"):
         failures((options.reliability or [0.999])[0])
+    if options.only in (None, "real"):
+        real((options.reliability or [0.9999])[0])
 
 
 if __name__ == "__main__":

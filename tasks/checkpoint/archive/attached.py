@@ -196,7 +196,7 @@ def _free(path: Path, space: float | None) -> float:
         OSError: it cannot be asked.
     """
     told = os.statvfs(path)
-    free: float = told.f_bavail * told.f_frsize
+    free = float(told.f_bavail * told.f_frsize)
     if space is not None:
         used = sum(
             file.stat().st_size
