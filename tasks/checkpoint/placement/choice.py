@@ -1,7 +1,7 @@
 """Chooses, per version, into how many pieces it is cut, how many parity pieces it gets, and where they go. Pure.
 
 The rules `least-storage`, `least-used`, `drex-lb` and `drex-sc` are GreedyMinStorage, GreedyLeastUsed, D-Rex LB and
-D-Rex SC of D-Rex (Gonthier et al., arXiv 2506.02026, section 4), written anew from the paper and from what its public
+D-Rex SC of D-Rex (Gonthier et al., arXiv 2506.02026), written anew from its abstract and from what its public
 simulator does (github.com/dynostore/D-rex). `least-cost` is Wilkins' own: it counts what the paper leaves out, domains
 and repair.
 """
