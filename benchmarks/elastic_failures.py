@@ -146,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     saving = CHECKPOINT * ((STEPS - 1) // round(INTERVAL / STEP))
     work = calm - saving
     known: dict[str, Any] = {"mtbf": MTBF, "ranks": RANKS, "work": work, "step": work / STEPS, "checkpoint": CHECKPOINT}
+    known["fixed"] = work / STEPS - STEP
     interval = INTERVAL * work / (STEPS * STEP)
     print(f"without failures {calm:.2f} s, a step {work / STEPS * 1e3:.0f} ms")
     print(

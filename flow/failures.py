@@ -39,6 +39,8 @@ class Training:
     """Without failures and checkpoints, with all ranks."""
     step: float = 1.0
     """Of an optimiser step, with all ranks."""
+    fixed: float = 0.0
+    """Of such a step, what takes no longer with fewer ranks: communication."""
     checkpoint: float = 30.0
     """For which a checkpoint stops the training."""
     restart: float = 120.0
@@ -54,9 +56,11 @@ class Training:
         for name in ("mtbf", "ranks", "work", "step"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name!r} must be more than 0, not {getattr(self, name)}")
-        for name in ("checkpoint", "restart", "recover", "replace"):
+        for name in ("checkpoint", "restart", "recover", "replace", "fixed"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name!r} must not be less than 0, but is {getattr(self, name)}")
+        if self.fixed > self.step:
+            raise ValueError(f"'fixed' is a part of 'step', {self.step}, and must not be more, as {self.fixed} is")
         if not 0 <= self.together <= 1:
             raise ValueError(f"'together' must be a share from 0 to 1, not {self.together}")
 
@@ -64,6 +68,10 @@ class Training:
     def between(self) -> float:
         """Mean time between failures of any rank, while all live."""
         return self.mtbf / self.ranks
+
+    def speed(self, alive: int) -> float:
+        """How fast so many ranks are, by how fast all are."""
+        return self.step / (self.fixed + (self.step - self.fixed) * self.ranks / alive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,7 @@ class _Run:
     def _work_until(self, target: float) -> bool:
         """Work up to a point; false if a failure has come before."""
         while self._done < target:
-            speed = self._alive / self._training.ranks
+            speed = self._training.speed(self._alive)
             end = self._now + (target - self._done) / speed
             joined = max(self._now, self._replacements[0]) if self._replacements else math.inf
             event = min(end, joined, self._failure)

@@ -60,6 +60,16 @@ def test_ranks_that_are_not_replaced_make_it_slower() -> None:
     assert lost > kept * 1.05
 
 
+def test_communication_takes_no_longer_with_fewer_ranks() -> None:
+    """Half of the ranks are gone after half of the work."""
+    known = {"mtbf": 1e9, "ranks": 2, "work": 100.0, "step": 1.0, "recover": 0.0, "replace": math.inf, "together": 0.0}
+    for fixed in (0.0, 0.25, 1.0):
+        training = Training(**known, fixed=fixed)  # type: ignore[arg-type]
+        again = training.step  # of the step that it died in
+        made = replayed(training, "rollback", math.inf, [50.0])
+        assert made.time == pytest.approx(50 + (50 + again) * (fixed + 2 * (1 - fixed)))
+
+
 def test_given_failures_cost_what_one_can_count() -> None:
     training = Training(
         mtbf=1.0, ranks=4, work=100, step=1, checkpoint=2, restart=10, recover=0.5, replace=math.inf, together=0
@@ -93,6 +103,7 @@ def test_the_command_says_what_to_do() -> None:
         ("MTBF=soon", "'mtbf' must be a time"),
         ("MTBF=2h,ranks=0", "'ranks' must be more than 0"),
         ("MTBF=2h,together=2", "a share from 0 to 1"),
+        ("MTBF=2h,step=1s,fixed=2s", "'fixed' is a part of 'step'"),
         ("MTBF=2h,interval=0s", "'interval' must be a time"),
     ],
 )

@@ -10,7 +10,7 @@ from wilkins.flow.failures import Advice, Training, advice, daly, expected_resta
 from wilkins.schema.kinds import parse_duration
 from wilkins.terminal import streams
 
-_TIMES = ("mtbf", "work", "step", "checkpoint", "restart", "recover", "replace", "interval")
+_TIMES = ("mtbf", "work", "step", "fixed", "checkpoint", "restart", "recover", "replace", "interval")
 _NUMBERS = ("ranks", "together")
 _EXAMPLE = "MTBF=500h,ranks=64,work=7d,step=2s,checkpoint=1min"
 _FACTORS = (0.25, 1.0, 4.0)
