@@ -38,7 +38,7 @@ SHARD ?= 1/1
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
-	@echo "make test         install what the tests need and show every promise once: 15 to 25 minutes on 2 cores"
+	@echo "make test         install what the tests need and show every promise once: 11 minutes on 2 quiet cores"
 	@echo "make test-all     all tests, of every case; SHARD=2/4 runs the second of four parts, 30 minutes each at most"
 	@echo "make lint         ruff, mypy, clang-format and clang-tidy; the last takes minutes the first time"
 	@echo "make site         build the documentation into build/site"
