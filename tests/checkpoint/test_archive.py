@@ -343,6 +343,25 @@ def test_a_place_that_does_not_say_that_it_is_full(tmp_path: Path, home: Path, m
         assert not list((tmp_path / "p0").glob(".0*"))
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["its-own-place", "another-place"])
+def test_a_damaged_piece_that_was_made_again_is_there_once(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Also if other places would be as good, or its own takes nothing any more: nothing is left to be repaired."""
+    filled(tmp_path, home, 1)
+    (name,) = {file.parent.name for file in tmp_path.glob("p*/*/piece-*.bin")}
+    damaged = pieces(tmp_path, name)[0]
+    flip(damaged, 10)
+    with archive(tmp_path) as one:
+        own = one.held()[0].where[0]
+        monkeypatch.setattr(one.places, "room", lambda _: [1e9 - (one == own) * fails * 1e9 for one in range(8)])
+        (first,), (second,) = repair(one), repair(one)
+        (held,) = one.held()
+        assert first.damaged == [str(one.places.paths[own])] and (held.where[0] == own) == (not fails)
+        assert not first.trouble and not second.damaged and not second.made
+    assert len(pieces(tmp_path, name)) == held.sheet.pieces
+
+
 def renumbered(folder: Path, version: versions.Version, manifest: versions.Manifest, serial: int) -> versions.Version:
     """The same version under another number."""
     target = folder / versions.name_of(serial, version.step)

@@ -116,19 +116,25 @@ class _Repairs:
             failed: dict[int, str] = {}
             while lost:
                 free = [-1.0 if place in failed else room for place, room in enumerate(self._places.room(BESIDE))]
-                new = self._archive.chooser.replacements(
-                    list(good.values()), len(lost), sheet.parity, sheet.chunk, free
-                )
+                # A damaged piece stays where it was, or there would be two of it.
+                new = {piece: place for piece in bad if free[place := one.where[piece]] >= sheet.chunk}
+                rest = [piece for piece in lost if piece not in new]
+                taken = [*good.values(), *new.values()]
+                places = self._archive.chooser.replacements(taken, len(rest), sheet.parity, sheet.chunk, free)
+                new |= dict(zip(rest, places, strict=False))
                 if not new:
                     break
                 try:
-                    self._remake(pieces, one, good, dict(zip(lost, new, strict=False)))
+                    self._remake(pieces, one, good, new)
                 except PlaceFailed as error:
-                    failed[new[error.at]] = error.why
+                    failed[[*new.values()][error.at]] = error.why
                     continue
-                done.made = [str(self._places.paths[place]) for place in new]
+                for piece in bad.intersection(new):
+                    if new[piece] != one.where[piece]:
+                        versions.drop(self._places.paths[one.where[piece]] / one.name)
+                done.made = [str(self._places.paths[place]) for place in new.values()]
                 done.read, done.written = sheet.data * sheet.chunk, len(new) * sheet.chunk
-                good |= dict(zip(lost, new, strict=False))
+                good |= new
                 break
         done.risk = self._archive.chooser.risk_with(list(good.values()), sheet.data)
         if done.risk > 1 - self._places.storage.reliability:
