@@ -88,7 +88,11 @@ def run(places: Sequence[Place], restarts: int) -> int:
     parent = Parent(places, restarts=restarts, say=say)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: parent.stop())
-    return parent.run()
+    try:
+        return parent.run()
+    except OSError as error:
+        say(f"a process cannot be started, so all are ended: {error}")
+        return 1
 
 
 if __name__ == "__main__":

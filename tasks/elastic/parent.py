@@ -97,15 +97,17 @@ class Parent:
     def run(self) -> int:
         """Run the training; the exit code: 0 if a rank has ended well, and the one that prints and saves."""
         self._waits_until = time.monotonic() + PATIENCE
+        opened: list[Place] = []
         try:
             for place in self._places:
                 place.open(self._selector)
+                opened.append(place)
             for rank in range(len(self._of)):
                 self._begin(rank)
             while self._living():
                 self._turn()
         finally:
-            for place in self._places:
+            for place in opened:
                 place.close()
             self._selector.close()
         return self._failed

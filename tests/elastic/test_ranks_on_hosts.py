@@ -57,6 +57,14 @@ def ranks(folder: Path) -> dict[int, int]:
     return {rank: int(path.read_text().split()[0]) for rank, path in enumerate(paths)}
 
 
+def test_hosts_that_nothing_leads_to_are_told(tmp_path: Path) -> None:
+    words = command(tmp_path)
+    (tmp_path / "agent").unlink()
+    done = run_tree(words, 30, tmp_path)
+    assert done.code == 1 and "Traceback" not in done.err
+    assert "a process cannot be started, so all are ended: [Errno 2] No such file or directory: " in done.err
+
+
 def test_a_host_whose_ranks_are_dead_is_left(tmp_path: Path) -> None:
     with started_tree(command(tmp_path), tmp_path) as run:
         os.kill(ranks(tmp_path)[1], signal.SIGKILL)
