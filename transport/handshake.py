@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 KEY_FILE = "key"
-"""In the folder of a run's board on each host: the key, as hexadecimal digits."""
+"""The key, as hexadecimal digits: in the folder of a run's board on each host and, until all hosts have it, in a folder
+that they share."""
 
 _RANDOM = 32
 _PROOF = 32
@@ -33,7 +34,7 @@ MOST = 64
 
 
 def write_key(folder: Path, key: str) -> None:
-    """Leave the key for the processes of this host; `key`: hexadecimal digits."""
+    """Leave the key in a folder, for processes of this user alone; `key`: hexadecimal digits."""
     descriptor = os.open(folder / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(key)
@@ -42,6 +43,11 @@ def write_key(folder: Path, key: str) -> None:
 def read_key(folder: Path) -> bytes:
     """Read it."""
     return bytes.fromhex((folder / KEY_FILE).read_text())
+
+
+def remove_key(folder: Path) -> None:
+    """Remove it, if it is there."""
+    (folder / KEY_FILE).unlink(missing_ok=True)
 
 
 def authenticate(wire: socket.socket, service: str, key: bytes, within: float = _WITHIN) -> None:

@@ -93,6 +93,23 @@ def from_flux(text: str) -> tuple[Host, ...]:
     Raises:
         UsageError: the text is something else.
     """
+    slots: dict[str, int] = {}
+    for name, _, cores in _flux_brokers(text):
+        slots[name] = max(slots.get(name, 0), cores)  # several brokers may be on one host
+    return _checked([Host(*pair) for pair in slots.items()], "flux resource R")
+
+
+def flux_ranks(text: str) -> dict[str, int]:
+    """By host of such a resource set: the rank of its first broker, by which `flux exec` knows it.
+
+    Raises:
+        UsageError: the text is something else.
+    """
+    return {name: rank for name, rank, _ in reversed(_flux_brokers(text))}
+
+
+def _flux_brokers(text: str) -> list[tuple[str, int, int]]:
+    """Host, rank and cores of each broker."""
     try:
         allocation = json.loads(text)["execution"]
         cores = {
@@ -101,14 +118,11 @@ def from_flux(text: str) -> tuple[Host, ...]:
             for rank in _ids(entry["rank"])
         }
         names = [name for group in allocation["nodelist"] for name in expanded(group)]
-        slots: dict[str, int] = {}
-        for rank, name in zip(sorted(cores), names, strict=True):
-            slots[name] = max(slots.get(name, 0), cores[rank])  # several brokers may be on one host
+        return [(name, rank, cores[rank]) for rank, name in zip(sorted(cores), names, strict=True)]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(
             f"flux resource R says {text.strip()[:200]!r}, and no hosts with cores; give --hosts"
         ) from error
-    return _checked([Host(*pair) for pair in slots.items()], "flux resource R")
 
 
 def _ids(text: str) -> Iterator[int]:

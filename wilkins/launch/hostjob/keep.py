@@ -35,7 +35,6 @@ from wilkins.launch.watch.stopping import Stop
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import HostPart, lead_host, spans
 from wilkins.transport.board import Board, BoardHeldError
-from wilkins.values import replace
 
 _VERDICT_WITHIN = 30.0
 """Seconds after the end of a host's part within which the head says what all exit with."""
@@ -281,7 +280,7 @@ def _keep(link: meeting.Link, ranks: Ranks) -> int:
     def make(setup: Setup) -> Keeper:
         assert isinstance(setup, JobSetup)
         ranks.close_listener()
-        keeper = JobKeeper(link.control, replace(setup, key=link.key), ranks)
+        keeper = JobKeeper(link.control, setup, ranks)
         with (keeper.run / "hosts" / f"{keeper.name}.log").open("ab") as log:
             os.dup2(log.fileno(), sys.stderr.fileno())
         return keeper

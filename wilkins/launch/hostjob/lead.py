@@ -41,10 +41,9 @@ class JobHead(Head):
         super().__init__(plan, *rest)
 
     def setup(self, part: HostPart) -> JobSetup:
-        """The key does not cross: the keepers have it from the file by which they have come."""
         common = super().setup(part)
         given = {one.name: getattr(common, one.name) for one in fields(common)}
-        return JobSetup(**{**given, "key": ""}, widest=self._widest, worlds=self._worlds.of(part.tasks))
+        return JobSetup(**given, widest=self._widest, worlds=self._worlds.of(part.tasks))
 
     def start(self, part: HostPart) -> Host:
         joined = self._joined[part.host]

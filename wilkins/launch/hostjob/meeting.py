@@ -38,8 +38,6 @@ class Link:
     socket: socket.socket
     waits: bool
     """As of `Control`: the keeper's end does, the head's does not."""
-    key: str = ""
-    """Of the run, as hexadecimal digits. It does not cross: keepers take it from the file by which the hosts meet."""
     control: Control = field(init=False)
 
     def __post_init__(self) -> None:
@@ -174,7 +172,7 @@ def join(path: Path, name: str) -> Link:
             with contextlib.ExitStack() as unless_met:
                 unless_met.callback(wire.close)
                 authenticate(wire, _SERVICE, bytes.fromhex(where["key"]), _ANSWERS_WITHIN)
-                link = Link(wire, waits=True, key=where["key"])
+                link = Link(wire, waits=True)
                 link.control.send(Hello(name))
                 if link.messages(_ANSWERS_WITHIN):
                     unless_met.pop_all()

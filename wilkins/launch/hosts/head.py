@@ -59,6 +59,7 @@ from wilkins.launch.watch.stopping import Stop
 from wilkins.launch.watch.stuck import QUIET_FOR
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import HostPart, host_parts
+from wilkins.transport import handshake
 from wilkins.transport.report_table import Report
 from wilkins.values import asdict
 
@@ -129,7 +130,7 @@ class Head:
         self._noted: dict[str, dict[str, int]] | None = None
         """Clocks."""
         self._selector = selectors.DefaultSelector()
-        self._key = secrets.token_hex(16)
+        handshake.write_key(records.path / "hosts", secrets.token_hex(16))
         raise_limit()
         for part in found:
             self.hosts.append(self.start(part))
@@ -143,7 +144,6 @@ class Head:
         return Setup(
             run=str(self.records.path),
             host=part.host,
-            key=self._key,
             go_back=self.options.go_back,
             quiet=self.options.quiet,
             patience=self.options.patience,
@@ -208,6 +208,7 @@ class Head:
             for host in self.hosts
             for name, where in (host.ready or {}).items()
         }
+        handshake.remove_key(self.records.path / "hosts")
         for host in self.hosts:
             self.send(host, Addresses(addresses))
 
@@ -453,6 +454,7 @@ class Head:
     def close(self) -> None:
         """End what is left of the connections, and clean up on hosts whose keepers are lost, if they can be reached."""
         self._pulse.close()
+        handshake.remove_key(self.records.path / "hosts")
         reaching = [host.process for host in self.hosts if host.process is not None]
         for process in reaching:
             with contextlib.suppress(OSError):
@@ -469,5 +471,5 @@ def _is_relay(plan: Plan, name: str) -> bool:
 
 def _passed_on() -> dict[str, str]:
     """Variables that programs on other hosts get as those on this one do."""
-    own = ("SSH_", "DISPLAY", "XDG_", "SLURM_", "HOSTNAME", "PWD", "TMPDIR")
+    own = ("SSH_", "DISPLAY", "XDG_", "SLURM_", "FLUX_", "HOSTNAME", "PWD", "TMPDIR")
     return {name: value for name, value in user_environment().items() if not name.startswith(own)}

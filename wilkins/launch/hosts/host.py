@@ -68,7 +68,7 @@ def started(part: HostPart, name: str, run: Path) -> Host:
     Raises:
         ResourceError: what starts it cannot be started.
     """
-    words = remote_command(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"])
+    words = remote_command(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"], run)
     with (run / "hosts" / f"{name}.log").open("ab") as log:
         try:
             process = subprocess.Popen(
@@ -96,7 +96,7 @@ def cleaning(lost: Sequence[str], run: Path) -> Iterator[subprocess.Popen[bytes]
     for name in lost:
         with contextlib.suppress(OSError):  # there may be no ssh where something else has started the keepers
             yield subprocess.Popen(
-                remote_command(name, [sys.executable, "-m", "wilkins.launch.hosts.cleanup", str(run), name]),
+                remote_command(name, [sys.executable, "-m", "wilkins.launch.hosts.cleanup", str(run), name], run),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

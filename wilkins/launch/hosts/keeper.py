@@ -144,7 +144,7 @@ class Keeper:
             self.records.make_kept()
         self._of_run = RunDirectory(self.run)
         self._of_run.hold()
-        self._key = setup.key
+        self._key = _seen(self.run / "hosts" / handshake.KEY_FILE)
         self._relays = Relays(plan, self.part)
         self._go_back = setup.go_back
         self._quiet = setup.quiet

@@ -19,8 +19,6 @@ class Setup(Message):
     """The run's directory."""
     host: int
     """The keeper's, in the plan."""
-    key: str = ""
-    """Of the run, as hexadecimal digits, where that crosses: by ssh or `srun`."""
     go_back: str
     """As of `options.RunOptions`."""
     quiet: bool

@@ -1,4 +1,7 @@
-"""Runs commands on other hosts, by ssh, srun or a command of the user; as a program, the launch agent of an mpiexec."""
+"""Runs commands on other hosts, by ssh, the launcher of a scheduler, or a command of the user.
+
+As a program, it is the launch agent of an mpiexec.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from wilkins.plan.hosts import slurm_nodes, slurm_parts
+from wilkins.errors import ResourceError
+from wilkins.plan.hosts import flux_ranks, flux_resources, slurm_nodes, slurm_parts
 
 RSH = "WILKINS_RSH"
 """Names a command that runs another one on a host, as ``ssh HOST COMMAND`` does, instead of ssh or srun."""
@@ -22,15 +26,44 @@ _OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAlive
 """Of ssh: ask nobody for a password, and do not try for ever, nor wait for a host that is cut off."""
 
 
-def remote_command(host: str, words: Sequence[str]) -> list[str]:
-    """The command that starts a program on a host."""
+def remote_command(host: str, words: Sequence[str], run: Path) -> list[str]:
+    """The command that starts a program on a host, with the standard streams of the process that runs the command.
+
+    Args:
+        run: the run's directory, which all hosts see.
+
+    Raises:
+        ResourceError: the scheduler of this allocation does not know the host.
+    """
     agent = shlex.split(os.environ.get(RSH, ""))
     if not agent and host in (socket.gethostname(), socket.gethostname().partition(".")[0], "localhost"):
         return list(words)
-    if not agent and "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
-        return [*_srun(host), *words]
-    quoted = shlex.join(["cd", str(Path.cwd())]) + " && exec " + shlex.join(words)
-    return [*(agent or ("ssh", *_OPTIONS)), host, quoted]
+    if not agent and (launcher := _of_scheduler(host, run)):
+        return [*launcher, *words]
+    return [*(agent or ("ssh", *_OPTIONS)), host, shlex.join(["cd", str(Path.cwd())]) + " && exec " + shlex.join(words)]
+
+
+def _of_scheduler(host: str, run: Path) -> list[str]:
+    """The command by which a scheduler starts a program on a host of its allocation; none outside of one."""
+    environment = os.environ
+    if environment.get("FLUX_URI") and shutil.which("flux"):
+        launcher = ["flux", "exec", f"--rank={_flux_rank(host)}"]
+    elif "SLURM_JOB_ID" in environment and shutil.which("srun"):
+        return _srun(host)
+    elif "PBS_NODEFILE" in environment and shutil.which("pbs_tmrsh"):
+        launcher = ["pbs_tmrsh", host]
+    elif "LSB_MCPU_HOSTS" in environment and shutil.which("blaunch"):
+        launcher = ["blaunch", host]
+    else:
+        return []
+    return [sys.executable, "-m", "wilkins.launch.hosts.streams", "here", str(run), *launcher, "--"]
+
+
+def _flux_rank(host: str) -> int:
+    """The rank of a broker on a host, by which `flux exec` knows it."""
+    if (rank := flux_ranks(flux_resources()).get(host)) is None:
+        raise ResourceError(f"the host {host} is not of this Flux instance; name hosts that `flux resource list` shows")
+    return rank
 
 
 def _srun(host: str) -> list[str]:
@@ -70,7 +103,7 @@ def main(run: Path, words: list[str]) -> None:
     while words[0].startswith("-"):
         words = words[1:]
     mark = f"{MARK}={mark_of(run, words[0])}"
-    command = remote_command(words[0], ["/usr/bin/env", mark, "/bin/sh", "-c", " ".join(words[1:])])
+    command = remote_command(words[0], ["/usr/bin/env", mark, "/bin/sh", "-c", " ".join(words[1:])], run)
     os.execvp(command[0], command)
 
 
