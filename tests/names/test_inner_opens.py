@@ -114,6 +114,18 @@ def test_virtual_datasets_and_links_lead_to_the_steps_of_their_own_step(tmp_path
     assert log(tmp_path, "read") == alone(tmp_path / "alone", STEPWISE)
 
 
+@pytest.mark.also_between_hosts
+def test_parts_that_come_by_the_port_of_what_shows_them_are_read(tmp_path: Path) -> None:
+    """They were published before it, and are opened after it; with --strict a step that nobody has read is a failure."""
+    run(
+        tmp_path,
+        task(tmp_path, "write", WRITE_PARTS, args=["numbered"], outports=[{"filename": "*.h5"}]),
+        task(tmp_path, "read", READ_PARTS, args=["numbered"], inports=[{"filename": "*.h5"}]),
+        strict=True,
+    )
+    assert log(tmp_path, "read") == alone(tmp_path / "alone", STEPWISE)
+
+
 SKIPS = (
     PARTS
     + f"""

@@ -205,7 +205,7 @@ void take_up_to(const Board& board, int index, int reader, const char* name, int
         const SlotRecord& record = board.slot(slot);
         const SourceRecord& source = board.source(record.source);
         const ChannelRecord& channel = board.channel(board.link(board.port(index), link));
-        const bool unread = board.mark(channel, source.rank, reader).next <= record.sequence;
+        const bool unread = !queue::is_done(board, channel, source.rank, reader, record);
         if (unread) queue::take(board, index, reader, {slot, link, true});
         return;
     }
