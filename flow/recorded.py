@@ -39,13 +39,19 @@ _WAITS: dict[str, Activity] = {
 }
 
 
-def recorded(events: Sequence[Event], tasks: Sequence[str] = (), feeds: Feeds | None = None) -> Timeline:
+def recorded(
+    events: Sequence[Event],
+    tasks: Sequence[str] = (),
+    feeds: Feeds | None = None,
+    carriers: AbstractSet[str] = frozenset(),
+) -> Timeline:
     """The timeline of a run.
 
     Args:
         events: in the order of their times.
         tasks: names in the order to be shown in; those that only the events name come after them.
         feeds: tells producers apart that write files of one name.
+        carriers: tasks that compute nothing: where they move no step, they wait for one.
     """
     events = [event for event in events if event.event not in ("done", "file", "back")]
     if not events:
@@ -55,7 +61,18 @@ def recorded(events: Sequence[Event], tasks: Sequence[str] = (), feeds: Feeds | 
     for event in events:
         by_task.setdefault(event.task, []).append(event)
     lines = [_task(name, own, origin, last) for name, own in by_task.items()]
+    lines = [_carrying(line) if line.name in carriers else line for line in lines]
     return Timeline(tuple(lines), tuple(_steps(events, origin, feeds or {})))
+
+
+def _carrying(line: TaskTimeline) -> TaskTimeline:
+    ranks = []
+    for rank in line.ranks:
+        segments = (
+            replace(one, activity="waiting for data") if one.activity == "computing" else one for one in rank.segments
+        )
+        ranks.append(replace(rank, segments=tuple(segments)))
+    return replace(line, ranks=tuple(ranks))
 
 
 def without_start(timeline: Timeline) -> Timeline:

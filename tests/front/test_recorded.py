@@ -79,6 +79,14 @@ def test_a_pair() -> None:
     assert timeline.steps[1].dropped_for == ("look",)
 
 
+def test_what_carries_steps_waits_between_them() -> None:
+    """It computes nothing; programs do what they did."""
+    plain, carried = recorded(PAIR), recorded(PAIR, carriers={"sim"})
+    assert {activity for activity, _ in activities(carried, 0)} == {"starting", "waiting for data", "moving", "ending"}
+    assert [took for _, took in activities(carried, 0)] == [took for _, took in activities(plain, 0)]
+    assert carried.tasks[1] == plain.tasks[1]
+
+
 def test_start_and_end_can_be_left_out() -> None:
     timeline = without_start(recorded(PAIR))
     assert activities(timeline, 1)[0] == ("waiting for data", 211), "the clock begins when `look` was up"

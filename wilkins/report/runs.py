@@ -107,7 +107,8 @@ def timeline_of(folder: Path, events: Sequence[Event]) -> Timeline:
     for plan in plans:
         for port, sources in (_feeds(plan) if plan is not None else {}).items():
             feeds.setdefault(port, set()).update(sources)
-    return recorded(events, list(names), feeds if whole is not None else None)
+    relays = {task.name for plan in plans if plan is not None for task in plan.tasks if task.is_relay}
+    return recorded(events, list(names), feeds if whole is not None else None, relays)
 
 
 def account_of_run(run: Path) -> str:
