@@ -163,6 +163,8 @@ class TaskFacts:
     polls: tuple[Poll, ...] = ()
     among: tuple[int, ...] = ()
     """Ranks in calls of MPI's which others of them may have to end; none where that is not asked."""
+    leaving: tuple[int, ...] = ()
+    """Ranks whose program is in MPI_Finalize, or over, while the task goes on."""
 
 
 @dataclass(frozen=True, slots=True)

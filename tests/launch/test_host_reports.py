@@ -14,7 +14,7 @@ from wilkins.launch.hosts.hostpolls import HostPolls
 from wilkins.launch.hosts.messages import EndWait, Grow
 from wilkins.launch.hosts.relaynames import relay_name_replacer
 from wilkins.launch.hosts.status import HostStatus
-from wilkins.launch.hosts.waits import StuckDetector, sole_active
+from wilkins.launch.hosts.waits import StuckDetector, not_ended_message, sole_active
 from wilkins.launch.records.tracednames import names_of
 from wilkins.plan.graph import wire
 from wilkins.plan.placing import placed
@@ -44,7 +44,13 @@ def planned(folder: Path, ranks: int = 1) -> tuple[Plan, tuple[HostPart, ...]]:
 
 
 def state(
-    part: HostPart, *, waits: bool = True, unsure: bool = False, polls: bool = False, among: bool = False
+    part: HostPart,
+    *,
+    waits: bool = True,
+    unsure: bool = False,
+    polls: bool = False,
+    among: bool = False,
+    leaving: bool = False,
 ) -> HostStatus:
     """Of a host on which nothing moves; `waits`: so does the program, and the relay does; `among`: in its MPI."""
     wait = [{"rank": 0, "unsure": unsure}]
@@ -57,6 +63,7 @@ def state(
             "waits": wait if task.is_relay or waits else [],
             "polls": [] if task.is_relay else poll,
             "among": [0] if among and not task.is_relay else [],
+            "leaving": [0] if leaving and not task.is_relay else [],
         }
         for task in part.plan.tasks
     ]
@@ -118,6 +125,16 @@ def test_processes_that_do_not_end_after_all_tasks_have(tmp_path: Path) -> None:
     said = verdicts(StuckDetector(), states, 25)
     assert said[0] == (20.0, "does not end")
     assert {verdict for _, verdict in said} == {"does not end"}
+
+
+def test_processes_that_do_not_end_while_their_readers_wait_for_more(tmp_path: Path) -> None:
+    """All ranks of a task are in MPI_Finalize, on both of its hosts; those of one host alone wait for the others."""
+    plan, found = planned(tmp_path, ranks=2)
+    states = [(part, state(part, waits=part.host == 2, leaving=part.host < 2)) for part in found]
+    assert verdicts(StuckDetector(), states, 20) == [(20.0, "does not end")]
+    assert "processes of sim have done their work" in not_ended_message(plan, states)
+    states = [(part, state(part, waits=part.host > 0, leaving=part.host == 0)) for part in found]
+    assert verdicts(StuckDetector(), states, 5)[-1:] == [(5.0, "stuck")]
 
 
 def test_one_task_is_alone_where_all_others_wait(tmp_path: Path) -> None:

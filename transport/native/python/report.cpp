@@ -62,6 +62,7 @@ facts::TaskFacts task_facts(const Board& board, Survey& survey, int index, int64
         if (const EmptyLooks& empty_looks = rank.empty_looks; empty_looks.looks > 0 && empty_looks.files == rank.files)
             task.polls.push_back({rank.rank, empty_looks.port, empty_looks.name, empty_looks.looks,
                                   since(empty_looks.since), empty_looks.lists != 0});
+        if (leaves(board, r)) task.leaving.push_back(rank.rank);
         if (!waits_now(rank)) {
             if (threads && is_among_ranks(board, r, kAmongNs) && !is_unsure(board, r)) task.among.push_back(rank.rank);
             continue;

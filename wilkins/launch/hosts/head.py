@@ -382,7 +382,7 @@ class Head:
         if verdict == "stuck":
             self._end(Stop(4, waits.stuck_message(self.plan, states)))
         elif verdict == "does not end":
-            self._end(Stop(4, waits.NOT_ENDED))
+            self._end(Stop(4, waits.not_ended_message(self.plan, states)))
         elif verdict != "goes on" and not self._candidates:
             self._candidates = [host for host in self.hosts if not host.over]
             self._request = Grow(self._stuck.step) if verdict == "may grow" else EndWait()

@@ -163,8 +163,8 @@ def _task(plan: Plan, part: HostPart, board: BoardPorts, task: TaskFacts, first:
         for wait in task.waits
     ]
     polls = [replace(poll, rank=first + poll.rank) for poll in task.polls]
-    among = [first + rank for rank in task.among]
-    return replace(task, waits=tuple(waits), polls=tuple(polls), among=tuple(among))
+    among, leaving = ([first + rank for rank in ranks] for ranks in (task.among, task.leaving))
+    return replace(task, waits=tuple(waits), polls=tuple(polls), among=tuple(among), leaving=tuple(leaving))
 
 
 def _joined(name: str, nprocs: int, found: Sequence[TaskFacts]) -> TaskFacts:

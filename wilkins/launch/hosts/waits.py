@@ -23,7 +23,7 @@ _UNSURE_FOR = 10.0
 taken to be stuck."""
 
 _ENDS_WITHIN = 20.0
-"""Seconds after the end of all tasks within which their processes have ended, too; MPI may keep them."""
+"""Seconds within which the processes of a task have ended that has done its work; MPI may keep them."""
 
 _MOST_AT_ONCE = 64
 """Steps by which a queue grows."""
@@ -61,7 +61,7 @@ class StuckDetector:
         elif self._certain_since is None:
             self._certain_since = now
         certain_s = 0.0 if self._certain_since is None else now - self._certain_since
-        if _all_ended(states):
+        if _all_ended(states) or _left(states):
             return "does not end" if certain_s >= _ENDS_WITHIN else "goes on"
         unsure = any(_is_unsure(part, state) for part, state in states)
         if Grow not in self._failed_requests:
@@ -82,12 +82,14 @@ class StuckDetector:
             self.step = min(2 * self.step, _MOST_AT_ONCE)
 
 
-NOT_ENDED = (
-    "all tasks have done their work, but processes of them do not end: MPI_Finalize does not return. MPICH before 4.2 "
-    "does so at times where its processes on several hosts meet over UCX, also without Wilkins: use another MPI, or a "
-    "newer one (`wilkins help hosts`)"
-)
-"""The message about a run whose processes do not end."""
+def not_ended_message(plan: Plan, states: Sequence[tuple[HostPart, HostStatus]]) -> str:
+    """The message about a run in which processes do not end."""
+    who = ", ".join(plan.tasks[place].name for place in sorted(_left(states))) or "tasks"
+    return (
+        f"processes of {who} have done their work, and do not end: MPI_Finalize does not return. MPICH before 4.2 does "
+        "so at times where its processes on several hosts meet over UCX, also without Wilkins: use another MPI, or a "
+        "newer one (`wilkins help hosts`)"
+    )
 
 
 def stuck_message(plan: Plan, states: Sequence[tuple[HostPart, HostStatus]]) -> str:
@@ -116,7 +118,9 @@ def _may_be_idle(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
         if state.report is None:
             return False
         for place, task in zip(part.tasks, _own(part, state), strict=True):
-            idle[place] = idle.get(place, False) or bool(task.state != "running" or task.waits or task.polls)
+            idle[place] = idle.get(place, False) or bool(
+                task.state != "running" or task.waits or task.polls or task.leaving
+            )
     return all(idle.values())
 
 
@@ -124,6 +128,16 @@ def _is_idle(part: HostPart, state: HostStatus) -> bool:
     """Whether every rank of a host's own tasks waits (for others of its task, or for files), has ended, polls, or will
     be started for a step."""
     return state.report is not None and all(_is_task_idle(task) for task in _own(part, state))
+
+
+def _left(states: Sequence[tuple[HostPart, HostStatus]]) -> set[int]:
+    """The tasks of the whole plan that run, with all of their ranks on all hosts in MPI_Finalize."""
+    stays: dict[int, bool] = {}
+    for part, state in states:
+        for place, task in zip(part.tasks, _own(part, state), strict=True):
+            if task.state == "running":
+                stays[place] = stays.get(place, False) or len(task.leaving) < task.nprocs
+    return {place for place, one in stays.items() if not one}
 
 
 def _all_ended(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
@@ -141,7 +155,7 @@ def _polls(part: HostPart, state: HostStatus) -> bool:
 
 
 def _waiting(task: TaskFacts) -> set[int]:
-    return {wait.rank for wait in task.waits} | set(task.among)
+    return {wait.rank for wait in task.waits} | set(task.among) | set(task.leaving)
 
 
 def _is_unsure(part: HostPart, state: HostStatus) -> bool:
