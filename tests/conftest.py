@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -149,7 +148,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Which tests are nightly by their case, which may not run side by side, and of all tests, the shard asked for.
+    """Which tests are nightly by their case, and of all tests, the shard asked for.
 
     Neighbours take about as long as each other, so shards are dealt like cards.
     """
@@ -162,8 +161,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.nightly)
             if case in usual.kwargs.get("also_between_hosts", ()):
                 item.add_marker(pytest.mark.also_between_hosts)
-        if starts_mpi(item):
-            item.add_marker(pytest.mark.xdist_group(f"mpi-{crc32(item.path.name.encode()) % 2}"))
     unknown = [f"{test}: {', '.join(cases)}" for test, cases in found.items() if cases]
     if unknown and config.args_source == pytest.Config.ArgsSource.TESTPATHS:
         raise pytest.UsageError("marked as usual, but there is no such case: " + "; ".join(unknown))
@@ -178,12 +175,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def case_of(item: pytest.Item) -> str:
     """Of a test with many cases, which one this is."""
     return item.name.partition("[")[2].removesuffix("]")
-
-
-def starts_mpi(item: pytest.Item) -> bool:
-    """Whether a test starts MPI jobs, whose ranks spin while they wait: at most two such tests run at a time."""
-    needs = [str(thing) for mark in item.iter_markers("needs") for thing in mark.args]
-    return item.get_closest_marker("mpi") is not None or any("mpiexec" in thing or "mpirun" in thing for thing in needs)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -195,7 +195,6 @@ for number in range(3):
 
 
 @pytest.mark.nightly
-@pytest.mark.mpi
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize("hosts", [(), ("--hosts", "a:1,b:1,c:2")], ids=["one-host", "three-hosts"])
 def test_tasks_of_a_workflow_use_one_store(

@@ -12,7 +12,7 @@ import pytest
 
 from support.running import must_run
 
-pytestmark = [pytest.mark.needs("python:ipykernel"), pytest.mark.xdist_group("notebook")]
+pytestmark = pytest.mark.needs("python:ipykernel")
 
 PROGRAMS = """\
 import json as js

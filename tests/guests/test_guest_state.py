@@ -117,7 +117,6 @@ def test_all_calls_of_the_c_library_are_made() -> None:
     assert {name for name in left_out if not INSIDE.search(name)} == set()
 
 
-@pytest.mark.mpi
 @pytest.mark.needs("python:mpi4py", "mpiexec")
 def test_mpi_ios_calls(tmp_path: Path) -> None:
     """The handlers of errors of the world, of oneself and of files, and the signal mask."""

@@ -31,7 +31,6 @@ def seeds() -> list[Any]:
 
 @pytest.mark.usual("0")
 @pytest.mark.needs("hooks")
-@pytest.mark.mpi
 @pytest.mark.parametrize("seed", seeds())
 def test_random_calls_read_what_they_read_from_files(tmp_path: Path, seed: int) -> None:
     print(f"again with: WILKINS_FUZZ_SEED={seed} python -m pytest tests/habits/test_random_habits.py")

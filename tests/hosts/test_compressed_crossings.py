@@ -21,7 +21,7 @@ from wilkins.launch.records.crossings import percent_of_bound
 from wilkins.report.page.page import page_of, records_of
 from wilkins.terminal.tables import duration, size
 
-pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.timeout(150)]
 
 DATA = """
 import h5py, math, numpy as np

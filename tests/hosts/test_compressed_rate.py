@@ -20,7 +20,6 @@ pytestmark = [
     pytest.mark.bench,
     pytest.mark.needs("root", "namespaces", "tc", *NEEDS),
     pytest.mark.timeout(200),
-    pytest.mark.xdist_group("hosts"),
 ]
 
 WRITE = """#!{python}

@@ -14,7 +14,7 @@ from hosts.test_tasks_of_several_hosts import all_have_read, on_this_machine, to
 from support.hooks import faults
 from support.running import WILKINS, Finished, run_tree, write_program
 
-pytestmark = [pytest.mark.needs("hooks"), pytest.mark.timeout(150), pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.needs("hooks"), pytest.mark.timeout(150)]
 
 SOME = """
 tasks:

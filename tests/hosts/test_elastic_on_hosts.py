@@ -16,7 +16,7 @@ from hosts.rig import NEEDS, Rig
 
 from support.running import WILKINS, processes_in, started_tree, wait_for
 
-pytestmark = [pytest.mark.needs("python:torch"), pytest.mark.timeout(300), pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.needs("python:torch"), pytest.mark.timeout(300)]
 
 RUN = [*WILKINS, "run", "--hosts", "a:1,b:2,c:1"]
 """The source on a; of the trainer's ranks two on b, which starts them, and one on c."""

@@ -16,7 +16,7 @@ from hosts.rig import NEEDS, Rig
 
 from support.running import MPIEXEC, WILKINS, run_tree
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.timeout(600)]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _OWN = ("wilkins-runs", "saved", "checkpoints", "__pycache__")

@@ -15,7 +15,7 @@ from hosts.rig import NEEDS, Rig
 
 from support.running import wait_for, write_program
 
-pytestmark = [pytest.mark.needs("root", "namespaces", *NEEDS, "mpirun.openmpi"), pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.needs("root", "namespaces", *NEEDS, "mpirun.openmpi")]
 
 SEED = 20
 """Of the first fault; those that follow have the next ones."""

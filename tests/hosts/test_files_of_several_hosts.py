@@ -24,8 +24,6 @@ from programs.build import NEWER_LIBC, build, newer_parallel_c, parallel_c
 
 from support.running import WILKINS, Finished, run_tree, write_program
 
-pytestmark = pytest.mark.xdist_group("hosts")
-
 HERE = Path(__file__).with_name("here")
 """Stands for ssh."""
 

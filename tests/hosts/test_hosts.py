@@ -22,7 +22,6 @@ from support.running import WILKINS, Finished, Tree, run_tree, started_tree, wai
 pytestmark = [
     pytest.mark.needs("root", "namespaces", *NEEDS),
     pytest.mark.timeout(120),
-    pytest.mark.xdist_group("hosts"),
 ]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

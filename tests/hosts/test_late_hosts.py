@@ -12,7 +12,7 @@ from hosts.pseudo import HERE, programs
 
 from support.running import WILKINS, processes_in, run_tree, started_tree, wait_for, write_program
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.timeout(120)]
 
 LATE = """#!/bin/sh
 # Stands for ssh: every host is this machine; it takes so many seconds to get to b.

@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.nightly,
     pytest.mark.needs("root", "namespaces", *NEEDS, "h5pcc.openmpi", "python:h5py"),
     pytest.mark.timeout(150),
-    pytest.mark.xdist_group("hosts"),
 ]
 
 STEPS, ROWS, COLUMNS = 6, 4096, 1024

@@ -27,7 +27,6 @@ from support.surviving import CHECKPOINTS, FILTERED, LAST, RESTART, SIMULATION, 
 pytestmark = [
     pytest.mark.needs("root", "namespaces", *NEEDS),
     pytest.mark.timeout(150),
-    pytest.mark.xdist_group("hosts"),
 ]
 
 OVER_TCP = ("--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self", "--bind-to", "none")

@@ -193,7 +193,6 @@ def test_steps_can_be_read_after_the_end_of_the_stream(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.needs("root", "namespaces", *NEEDS)
-@pytest.mark.xdist_group("hosts")
 def test_the_network_carries_a_tenth_for_a_reader_of_a_tenth(tmp_path: Path) -> None:
     pseudo.programs(tmp_path)
     (tmp_path / "workflow.yaml").write_text(pair(20, 64_000_000, 10))

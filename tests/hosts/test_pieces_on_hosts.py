@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.needs("root", "namespaces", "python:pyeclib", *NEEDS),
     pytest.mark.nightly,
     pytest.mark.timeout(150),
-    pytest.mark.xdist_group("hosts"),
 ]
 
 

@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.bench,
     pytest.mark.needs("root", "namespaces", "tc", *NEEDS),
     pytest.mark.timeout(120),
-    pytest.mark.xdist_group("hosts"),
 ]
 
 BITS = 200_000_000

@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.bench,
     pytest.mark.needs("root", "namespaces", *NEEDS),
     pytest.mark.timeout(100),
-    pytest.mark.xdist_group("hosts"),
 ]
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks/programs"

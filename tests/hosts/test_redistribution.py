@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.nightly,
     pytest.mark.needs("root", "namespaces", *NEEDS, "h5pcc.openmpi"),
     pytest.mark.timeout(150),
-    pytest.mark.xdist_group("hosts"),
 ]
 
 SIZE = 32 << 20

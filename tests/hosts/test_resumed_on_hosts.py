@@ -28,7 +28,7 @@ from support.resuming import (
 )
 from support.running import MPIEXEC, WILKINS, Tree, processes_in, run_tree, started_tree, wait_for, write_program
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.timeout(400)]
 
 PAIR = WORKFLOW.format(pause=0.05)
 TOLD = """

@@ -21,7 +21,6 @@ from support.running import MPIEXEC, WILKINS, must_run, run_tree, started_tree, 
 pytestmark = [
     pytest.mark.needs(*NEEDS, "python:psij"),
     pytest.mark.timeout(120),
-    pytest.mark.xdist_group("hosts"),
 ]
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "examples/quickstart"
@@ -186,7 +185,6 @@ def test_a_job_that_was_ended_goes_on_in_another(slurm: Slurm, tmp_path: Path, e
     nothing_is_left(slurm)
 
 
-@pytest.mark.mpi
 @pytest.mark.needs("mpiexec")
 def test_two_mpi_tasks_of_a_job_run_at_once(slurm: Slurm, tmp_path: Path) -> None:
     """Neither waits for a job step of the other."""

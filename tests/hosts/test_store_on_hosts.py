@@ -14,7 +14,6 @@ from wilkins.tasks.models import ModelStore
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("hosts"),
     pytest.mark.needs("root", "namespaces", *NEEDS),
 ]
 

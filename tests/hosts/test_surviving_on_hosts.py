@@ -409,7 +409,6 @@ def rig() -> Iterator[Rig]:
 
 @pytest.mark.nightly
 @pytest.mark.needs("root", "namespaces", *NEEDS)
-@pytest.mark.xdist_group("hosts")
 @pytest.mark.timeout(900 + 60 * MOMENTS)
 @pytest.mark.parametrize("number", range(5), ids=NAMES)
 @pytest.mark.parametrize("policy", ["stop", "continue", "restart"])

@@ -16,7 +16,7 @@ from programs.build import build, parallel_c
 from support.running import WILKINS, Finished, processes_in, run_tree, started_tree, wait_for, write_program
 from wilkins.launch.programs.process import members
 
-pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("hosts")]
+pytestmark = [pytest.mark.timeout(150)]
 
 HERE = Path(__file__).with_name("here")
 EACH = """#!{python}

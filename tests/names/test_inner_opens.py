@@ -116,7 +116,7 @@ def test_virtual_datasets_and_links_lead_to_the_steps_of_their_own_step(tmp_path
 
 @pytest.mark.also_between_hosts
 def test_parts_that_come_by_the_port_of_what_shows_them_are_read(tmp_path: Path) -> None:
-    """They were published before it, and are opened after it; with --strict a step that nobody has read is a failure."""
+    """They were published before it and opened after it; with --strict, a step that nobody read is a failure."""
     run(
         tmp_path,
         task(tmp_path, "write", WRITE_PARTS, args=["numbered"], outports=[{"filename": "*.h5"}]),

@@ -383,7 +383,6 @@ class TestStartedAgain:
         assert 0 < len(streams.got("all")) < 9
         assert streams.summary()["all"]["starts"] == 1
 
-    @pytest.mark.mpi
     @pytest.mark.needs(MPIEXEC, "python:mpi4py")
     @pytest.mark.one_host("`rerun:` has no effect on a task with ranks on several hosts")
     def test_two_ranks(self, tmp_path: Path) -> None:
@@ -568,7 +567,6 @@ class TestAtOnce:
 
 @pytest.mark.nightly
 @pytest.mark.also_between_hosts
-@pytest.mark.mpi
 @pytest.mark.needs(MPIEXEC, "python:mpi4py")
 @pytest.mark.one_host("`rerun:` has no effect on a task with ranks on several hosts")
 def test_ranks_that_list_each_for_itself_are_shown_the_same(tmp_path: Path) -> None:

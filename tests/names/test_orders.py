@@ -244,7 +244,6 @@ BY_MPI = pytest.param(SHARE_UNTIL_FINALIZE, marks=pytest.mark.needs("python:mpi4
 
 
 @pytest.mark.usual("ended", also_between_hosts=["in-finalize"])
-@pytest.mark.mpi
 @pytest.mark.parametrize("program", [SHARE, BY_MPI], ids=["ended", "in-finalize"])
 def test_a_rank_that_has_ended_brings_nothing(tmp_path: Path, program: str) -> None:
     """It has ended, or is in MPI_Finalize, when another one waits for room, and the reader for that one's last file."""
@@ -254,7 +253,6 @@ def test_a_rank_that_has_ended_brings_nothing(tmp_path: Path, program: str) -> N
 
 @pytest.mark.nightly
 @pytest.mark.also_between_hosts
-@pytest.mark.mpi
 def test_a_look_for_what_a_rank_that_has_ended_did_not_write(tmp_path: Path) -> None:
     said = shared(tmp_path, SHARE, ["s-0,s-1,s-2,s-3", "s-4"], names(9, 0, 1, 2, 3, 4), ", reorder: 2")
     assert said == ["missing s-9", *(f"read s-{number}" for number in range(5))]
@@ -266,7 +264,6 @@ def test_files_that_children_write(tmp_path: Path) -> None:
     assert said == [f"read s-{number}" for number in (5, 4, 3, 2, 1, 0)]
 
 
-@pytest.mark.mpi
 def test_a_wait_for_memory_lets_steps_of_another_rank_go(tmp_path: Path) -> None:
     write = """
 import os, time

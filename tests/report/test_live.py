@@ -110,7 +110,6 @@ def test_the_report_grows_as_the_run_goes_on_and_is_the_report_then(folder: Path
 
 
 @pytest.mark.nightly
-@pytest.mark.xdist_group("hosts")
 def test_a_run_on_several_hosts(folder: Path) -> None:
     """Its graph counts what was read over the network."""
     with shown(folder, "--hosts", "a:1,b:1") as (run, top, address):

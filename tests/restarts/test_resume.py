@@ -136,7 +136,7 @@ MPIEXECS = {"mpich": "mpiexec.mpich", "openmpi": "mpirun.openmpi --oversubscribe
 
 @pytest.mark.nightly
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("how", ["alone", "one-job", pytest.param("hosts", marks=pytest.mark.xdist_group("hosts"))])
+@pytest.mark.parametrize("how", ["alone", "one-job", "hosts"])
 @pytest.mark.parametrize(
     "family",
     [

@@ -541,7 +541,6 @@ for k in range(5):
 
 
 @pytest.mark.needs("hooks")
-@pytest.mark.mpi
 @pytest.mark.parametrize(
     ("make", "read", "use"),
     [
@@ -605,7 +604,6 @@ END
 
 
 @pytest.mark.usual("os._exit(0)")
-@pytest.mark.mpi
 @pytest.mark.parametrize("end", ["", "os._exit(0)", "raise SystemExit(0)"])
 def test_what_a_rank_had_last_is_passed_on_when_it_ends(end: str, tmp_path: Path) -> None:
     make = MAKE.replace("range(5)", "range(30)")
@@ -618,7 +616,6 @@ def test_what_a_rank_had_last_is_passed_on_when_it_ends(end: str, tmp_path: Path
 
 
 @pytest.mark.nightly
-@pytest.mark.mpi
 def test_what_a_rank_had_last_that_fails_is_not_passed_on(tmp_path: Path) -> None:
     make = MAKE.replace("range(5)", "range(30)")
     names = programs(tmp_path, make, SHARES.replace("END", 'sys.exit(3 * (os.environ["RANK"] == "0"))'), USE)

@@ -75,7 +75,6 @@ MPI.COMM_WORLD.Barrier()
 
 
 @pytest.mark.nightly
-@pytest.mark.mpi
 @pytest.mark.needs("python:mpi4py")
 def test_ranks_in_mpi_and_tasks_to_be_started_are_none_that_may_let_see_less(tmp_path: Path) -> None:
     write_program(tmp_path / "write.py", "#!/usr/bin/env python3\n" + BESIDE)

@@ -100,7 +100,7 @@ def on(*hosts: str) -> list[tuple[str, ...]]:
 
 def here_and_on(*hosts: str) -> pytest.MarkDecorator:
     """The test with its runs on this machine, and with those that go on with each other at these places."""
-    several = pytest.param(on(*hosts), id="hosts", marks=pytest.mark.xdist_group("hosts"))
+    several = pytest.param(on(*hosts), id="hosts")
     return pytest.mark.parametrize("places", [pytest.param(on(""), id="here"), several])
 
 
