@@ -39,11 +39,14 @@ def listen(name: str) -> socket.socket:
 
 
 def listen_at(address: str) -> socket.socket:
-    """A listening socket at an address of this host; empty: at all.
+    """A listening socket at an address of this host; empty: at all, of IPv4 and IPv6.
 
     Raises:
         OSError: the host has no such address.
     """
+    if not address and socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):  # IPv6 is switched off here
+            return socket.create_server((address, 0), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     return socket.create_server((address, 0), family=family, backlog=_BACKLOG)
 

@@ -39,7 +39,8 @@ def _tool(name: str) -> str | None:
 class Rig:
     """Hosts node0, node1 and so on, up while the block lasts."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, only_ipv6: bool = False) -> None:
+        self._network = ("fd77::", "/64 nodad") if only_ipv6 else ("10.77.0.", "/24")
         self.names = [f"node{number}" for number in range(count)]
         self._tag = f"{os.getpid() % 100000:05d}{int(time.monotonic() * 1000) % 1000:03d}"
         self._parents: dict[str, subprocess.Popen[bytes]] = {}
@@ -69,7 +70,7 @@ class Rig:
         ssh = self.state / "ssh"
         ssh.write_text(f'#!/bin/sh\nexec {_tool("ssh")} -F {self.state}/ssh_config "$@"\n')
         ssh.chmod(0o755)
-        names = [f"10.77.0.{place + 1} {name}" for place, name in enumerate(self.names)]
+        names = [f"{self._network[0]}{place + 1} {name}" for place, name in enumerate(self.names)]
         (self.state / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names, ""]))
 
     def _up(self) -> None:
@@ -93,7 +94,8 @@ class Rig:
             link = self._link(name)
             _do("ip", "link", "add", link, "type", "veth", "peer", "name", "e0", "netns", str(first))
             _do("ip", "link", "set", link, "master", bridge, "up")
-            address = f"ip addr add 10.77.0.{place + 1}/24 dev e0; ip link set e0 up"
+            where, length = self._network
+            address = f"ip addr add {where}{place + 1}{length} dev e0; ip link set e0 up"
             _do("nsenter", "-t", str(first), "-n", "sh", "-c", address)
         self._meet()
 

@@ -153,11 +153,13 @@ def listeners(folder: Path) -> dict[int, str]:
                 with contextlib.suppress(OSError):
                     sockets.add(str(descriptor.readlink()))
     found = {}
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        columns = line.split()
-        if columns[3] == "0A" and f"socket:[{columns[9]}]" in sockets:
-            address, _, port = columns[1].partition(":")
-            found[int(port, 16)] = socket.inet_ntoa(bytes.fromhex(address)[::-1])
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            columns = line.split()
+            if columns[3] == "0A" and f"socket:[{columns[9]}]" in sockets:
+                address, _, port = columns[1].partition(":")
+                words = [bytes.fromhex(address[place : place + 8])[::-1] for place in range(0, len(address), 8)]
+                found[int(port, 16)] = socket.inet_ntop(family, b"".join(words))
     return found
 
 

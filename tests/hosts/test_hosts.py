@@ -236,6 +236,25 @@ def test_hosts_whose_own_names_are_those_of_the_loopback_interface(folder: Path,
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("listens", ["at its name's address", "at all addresses"])
+def test_hosts_that_have_no_address_but_of_ipv6(folder: Path, listens: str) -> None:
+    """At all: where a host's own name is that of the loopback interface."""
+    workflow(folder, PAIR)
+    with Rig(2, only_ipv6=True) as rig:
+        if listens == "at all addresses":
+            for place, name in enumerate(rig.names):
+                others = (rig.state / "hosts").read_text().replace(f"fd77::{place + 1} ", "::1 ")
+                (rig.state / f"hosts-{name}").write_text(others)
+                mount = rig.on(name, "mount", "--bind", rig.state / f"hosts-{name}", "/etc/hosts")
+                assert not run_tree(mount, 10, folder).code
+        words = [*WILKINS, "run", "--hosts", "node0:1,node1:1", "workflow.yaml"]
+        finished = run_tree(rig.on("node0", *words, folder=folder), 60, folder)
+        assert finished.code == 0, finished.err
+        assert finished.out.count("got") == 20
+        nothing_is_left(rig)
+
+
+@pytest.mark.nightly
 def test_hosts_between_which_packets_are_dropped_are_named(folder: Path) -> None:
     """As by a firewall: before programs start, not after the minutes for which the system would try."""
     workflow(folder, PAIR)
