@@ -83,12 +83,16 @@ def main() -> None:
         from .watching import main as watching
 
         watching(arguments)
+    elif name == "many-hosts":
+        from .many_hosts import main as many_hosts
+
+        many_hosts(arguments)
     elif name == "gpu":
         from .gpu import main as gpu
 
         gpu(arguments)
     else:
-        known = "rate, speed, channels, scaling, restarts, tracing, watching, flow-control and gpu"
+        known = "rate, speed, channels, scaling, restarts, tracing, watching, flow-control, many-hosts and gpu"
         sys.exit(f"python -m benchmarks: there is no {name!r}; there are {known}")
 
 

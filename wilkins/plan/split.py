@@ -151,9 +151,10 @@ def _check_order(plan: Plan, task: TaskPlan) -> None:
 
 def _check_starts(plan: Plan, task: TaskPlan) -> None:
     """The program of a task on several hosts is started once."""
-    reads = any(port.task == task.index and port.direction == "in" and port.mode != "file" for port in plan.ports)
     named = any("{filename}" in arg for arg in task.args)
-    if spans(task) and reads and (named or task.rerun == "always"):
+    if not spans(task) or not (named or task.rerun == "always"):
+        return
+    if any(port.task == task.index and port.direction == "in" and port.mode != "file" for port in plan.ports):
         starts = "'{filename}' in its arguments asks" if named else "'rerun: always' asks"
         hosts = ", ".join(plan.hosts[host].name for host, _ in task.share)
         raise ResourceError(

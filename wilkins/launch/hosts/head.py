@@ -45,6 +45,8 @@ from wilkins.launch.hosts.messages import (
 )
 from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.relaynames import relay_name_replacer
+from wilkins.launch.hosts.relays import needed_receivers
+from wilkins.launch.hosts.span import needed_servers
 from wilkins.launch.hosts.status import Echo, HostStatus, PartEnded, Status
 from wilkins.launch.options import Ended, RunOptions
 from wilkins.launch.programs.environment import user_environment
@@ -65,6 +67,10 @@ from wilkins.values import asdict
 
 _UP_WITHIN = 60.0
 """Seconds within which a keeper must be there."""
+
+_LOOKS_ARE = 10.0
+"""So many times as long as a look at all hosts takes, the head hears what they say until the next one; at most a
+quarter of a heartbeat."""
 
 _CLEAN_WITHIN = 10.0
 """Seconds for cleaning up on a host that is lost."""
@@ -127,6 +133,10 @@ class Head:
         self._explained = False
         self._exporter = exporter_of(plan, options, records, terminal)
         self._progress = Progress(plan, records.path, terminal, self._exporter)
+        self._connected = False
+        """All hosts were ready, and have begun."""
+        self._done_everywhere = False
+        self._last_beat = 0.0
         self._noted: dict[str, dict[str, int]] | None = None
         """Clocks."""
         self._selector = selectors.DefaultSelector()
@@ -166,30 +176,26 @@ class Head:
 
     def run(self) -> Ended:
         """Let all hosts do their parts."""
-        last_beat = 0.0
-        connected = False
+        look_at = 0.0
+        goes_on = True
+        has_heard = False
+        """Since the last look."""
         with Signals() as signals:
             self._selector.register(signals.reader, selectors.EVENT_READ)
-            while not all(host.over for host in self.hosts):
-                for key, _ in self._selector.select(BEAT / 4):
+            while goes_on:
+                within = max(0.0, look_at - time.monotonic()) if has_heard else BEAT / 4
+                for key, _ in self._selector.select(within):
+                    has_heard = True
                     if isinstance(key.data, Host):
                         self._hear(key.data)
                     else:
                         signals.drain()
                 now = time.monotonic()
-                if not connected and self.stop is None and all(host.ready is not None for host in self.hosts):
-                    connected = True
-                    self._send_addresses()
-                if now - last_beat >= BEAT:
-                    last_beat = now
-                    alone = sorted(waits.sole_active(self._states()))
-                    with contextlib.suppress(ResourceError):  # reported at the end, if it still cannot be written then
-                        self._note_clocks()
-                    for host in self.hosts:
-                        if not host.over:
-                            asks = self._progress.is_wanted(now)
-                            self.send(host, Beat(time.monotonic_ns(), alone, asks))
-                self._check(now, signals, connected=connected)
+                if now >= look_at or not has_heard:
+                    has_heard, used = False, time.thread_time()
+                    self._look(now, signals)
+                    goes_on = not all(host.over for host in self.hosts)
+                    look_at = now + min(_LOOKS_ARE * (time.thread_time() - used), BEAT / 4)
         code = self._conclude()
         # A task with ranks on several hosts has failed where it was started.
         failures = Counter[int]()
@@ -202,6 +208,23 @@ class Head:
             failures,
         )
 
+    def _look(self, now: float, signals: Signals) -> None:
+        """Do what comes of all that was heard: for thousands of hosts that takes some time."""
+        if not self._connected and self.stop is None and all(host.ready is not None for host in self.hosts):
+            self._connected = True
+            self._send_addresses()
+        if now - self._last_beat >= BEAT:
+            self._last_beat = now
+            alone = sorted(waits.sole_active(self._states()))
+            with contextlib.suppress(ResourceError):  # reported at the end, if it still cannot be written then
+                self._note_clocks()
+            for host in self.hosts:
+                if not host.over:
+                    asks = self._progress.is_wanted(now)
+                    self.send(host, Beat(time.monotonic_ns(), alone, asks))
+        self._let_leave()
+        self._check(now, signals)
+
     def _send_addresses(self) -> None:
         addresses = {
             name: f"{host.address}{where}" if where.startswith(":") else where
@@ -210,7 +233,8 @@ class Head:
         }
         handshake.remove_key(self.records.path / "hosts")
         for host in self.hosts:
-            self.send(host, Addresses(addresses))
+            needed = (*needed_receivers(host.part), *needed_servers(self.plan, host.part))
+            self.send(host, Addresses({name: addresses[name] for name in needed}))
 
     def _hear(self, host: Host) -> None:
         try:
@@ -259,12 +283,10 @@ class Head:
                 self._end(Stop(code, f"{host.name}: {self._replace_relay_names(reason)}"))
             case Stays():
                 host.stays = True
-                self._let_leave()
             case PartEnded(result):
                 self._compare_clocks(host, message.echo)
                 host.ended = result
                 host.report = result.report or host.report
-                self._let_leave()
 
     def _forward(self, sender: Host | None, message: Message, to: Sequence[Host]) -> None:
         for host in to:
@@ -278,7 +300,8 @@ class Head:
     def _let_leave(self) -> None:
         """End the servers of files when no host has programs any more."""
         rest = [host for host in self.hosts if not host.over]
-        if all(host.stays for host in rest):
+        if rest and not self._done_everywhere and all(host.stays for host in rest):
+            self._done_everywhere = True
             for host in rest:
                 self.send(host, DoneEverywhere())
 
@@ -338,7 +361,7 @@ class Head:
             if not host.over:
                 self.send(host, StopRun(stop.code, stop.reason))
 
-    def _check(self, now: float, signals: Signals, *, connected: bool) -> None:
+    def _check(self, now: float, signals: Signals) -> None:
         while signals.received:
             number = signals.received.pop(0)
             self._end(Stop(128 + number, f"stopped by {signal.Signals(number).name}"))
@@ -358,9 +381,9 @@ class Head:
             elif self.stop is not None and now - self.stopped_at > 3 * GRACE + SILENT_FOR:
                 host.kill()
                 host.gone = True
-        if connected and self.stop is None:
+        if self._connected and self.stop is None:
             self._check_stuck(now)
-        if connected and self.stop is None:
+        if self._connected and self.stop is None:
             self._progress.turn(now, self._report, dict)
 
     def _report(self) -> Report | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,10 +24,11 @@ def merged(plan: Plan, reports: Sequence[tuple[HostPart, Report]]) -> Report:
     """The report of a plan's tasks, from those of its hosts."""
     found: list[list[TaskFacts]] = [[] for _ in plan.tasks]
     ports: dict[int, list[PortFacts]] = {}
+    whole = BoardPorts(plan)
     for part, report in reports:
         board = BoardPorts(part.plan)
         for place, index in enumerate(part.tasks):
-            found[index].append(_task(plan, part, board, report.tasks[place], part.first_ranks[place]))
+            found[index].append(_task(plan, whole, part, board, report.tasks[place], part.first_ranks[place]))
         for place, index in enumerate(part.ports):
             at = board.index_of(part.plan.ports[place])
             if at is not None:
@@ -34,21 +36,20 @@ def merged(plan: Plan, reports: Sequence[tuple[HostPart, Report]]) -> Report:
                 ports.setdefault(index, []).append(port)
     routes = _route_reports(reports)
     tasks = [_joined(task.name, task.nprocs, some) for task, some in zip(plan.tasks, found, strict=True)]
-    board = BoardPorts(plan)
-    known = {port.index: at for port in plan.ports if (at := board.index_of(port)) is not None}
+    known = {port.index: at for port in plan.ports if (at := whole.index_of(port)) is not None}
     channels = [
         _whole(known[channel.outport], known[channel.inport], channel, routes.get(place, []), _all_read(plan, channel))
         for place, channel in enumerate(plan.channels)
         if {channel.outport, channel.inport} <= known.keys()
     ]
+    dropped = Counter[int]()
+    for one in channels:
+        dropped.update({one.outport: one.dropped, one.inport: one.dropped})
     joined = [_one_port(port, ports.get(port.index, [])) for port in plan.ports if port.index in known]
     return Report(
         tuple(tasks),
         # A step may be dropped before its relay, and after it.
-        tuple(
-            replace(port, dropped=sum(one.dropped for one in channels if place in (one.outport, one.inport)))
-            for place, port in enumerate(joined)
-        ),
+        tuple(replace(port, dropped=dropped[place]) for place, port in enumerate(joined)),
         tuple(channels),
         sum(report.memory_bytes for _, report in reports),
         max((report.memory_peak_bytes for _, report in reports), default=0),
@@ -145,9 +146,8 @@ def _started_once(plan: Plan, report: Report) -> Iterator[str]:
             )
 
 
-def _task(plan: Plan, part: HostPart, board: BoardPorts, task: TaskFacts, first: int) -> TaskFacts:
+def _task(plan: Plan, whole: BoardPorts, part: HostPart, board: BoardPorts, task: TaskFacts, first: int) -> TaskFacts:
     """The report of a host's board on a task, with the indices of the plan for all hosts."""
-    whole = BoardPorts(plan)
     ports = {
         board.index_of(port): at
         for port, index in zip(part.plan.ports, part.ports, strict=False)

@@ -38,7 +38,7 @@ class Ready(Message):
 
 @dataclass(frozen=True, slots=True)
 class Addresses(Message):
-    """The head lets a keeper begin: where the relays and servers of all hosts listen."""
+    """The head lets a keeper begin: where those relays and servers of all hosts listen that it needs."""
 
     addresses: Mapping[str, str]
 

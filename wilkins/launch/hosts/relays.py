@@ -11,6 +11,11 @@ from wilkins.transport import relay, relay_messages
 from wilkins.transport.listening import address_in, listen
 
 
+def needed_receivers(part: HostPart) -> list[str]:
+    """The receivers on other hosts to which a host sends, by what all hosts call them."""
+    return [str(one.index) for _, one in part.senders]
+
+
 class Relays:
     """Senders and receivers, which are tasks of the host's part of the plan."""
 

@@ -172,6 +172,12 @@ def ranks_here(task: TaskPlan, host: int) -> str:
     return f"{ranks.start}:{len(ranks)}"
 
 
+def needed_servers(plan: Plan, part: HostPart) -> list[str]:
+    """The servers of files that ranks on a host ask, its own among them, by what all hosts call them."""
+    tasks = [plan.tasks[task] for task in part.tasks if spans(plan.tasks[task])]
+    return [_service(task, host) for task in tasks for host, _ in task.share]
+
+
 class Spanning:
     """This host's share of tasks that have ranks on several hosts."""
 

@@ -14,7 +14,7 @@ from wilkins.plan.plan import Plan, PortPlan
 from wilkins.plan.program import has_hdf5_inside
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import duration, size, text_table
-from wilkins.transport.report_table import Report
+from wilkins.transport.report_table import PortFacts, Report
 from wilkins.values import asdict, dataclass
 
 if TYPE_CHECKING:
@@ -76,8 +76,11 @@ class TaskEnd:
 def task_summaries(plan: Plan, report: Report, ends: Sequence[TaskEnd]) -> list[TaskSummary]:
     """Joins what the board counted with what the launcher saw, and what the workflow file expected."""
     lines = []
+    of_task: dict[int, list[PortFacts]] = {}
+    for port in report.ports:
+        of_task.setdefault(port.task, []).append(port)
     for index, (planned, task, end) in enumerate(zip(plan.tasks, report.tasks, ends, strict=True)):
-        ports = [port for port in report.ports if port.task == index]
+        ports = of_task.get(index, [])
         waiting = task.waiting_s / task.nprocs
         copying = task.copying_s / task.nprocs
         lines.append(
