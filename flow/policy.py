@@ -38,6 +38,11 @@ class FlowPolicy:
             return "latest"
         return f"{kept_words(self.every, self.offset)}, queue {self.queue}, {self.when_full}"
 
+    @property
+    def drops(self) -> bool:
+        """Whether steps that come while the readers are busy are left out."""
+        return self.when_full != "block"
+
     def keeps(self, step: int) -> bool:
         """True if step number `step`, from 0, is kept."""
         return step % self.every == self.offset

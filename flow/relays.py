@@ -1,9 +1,14 @@
-"""Which of an out-port's steps a relay carries to another host, and which of these each reader gets there."""
+"""Which of an out-port's steps a relay carries to another host, and which of these each reader gets there.
+
+A reader that leaves out steps while it is busy has a relay of its own, which leaves them out: it brings a step when the
+reader asks for one (``on demand``), and behind it no step is left out any more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wilkins.flow.machine import SPARE_STEPS
 from wilkins.flow.policy import FlowPolicy
 from wilkins.values import replace
 
@@ -19,7 +24,10 @@ def taken(policies: Sequence[FlowPolicy]) -> FlowPolicy:
 
 
 def given(policies: Sequence[FlowPolicy]) -> list[FlowPolicy]:
-    """The policies of the same channels behind the receiver."""
+    """The policies of the same channels behind the receiver. Where it brings steps on demand, there is room for as many
+    as a rank may be ahead of the others of its task."""
+    if any(policy.drops for policy in policies):
+        return [FlowPolicy(queue=policy.queue + SPARE_STEPS) for policy in policies]
     return [replace(policy, every=1, offset=0) if _alike(policies) else policy for policy in policies]
 
 

@@ -8,6 +8,7 @@ the same to all its ranks. When everything else is equal, what is published at a
 
 To readers on another host a relay carries the steps, one at a time: its receiver asks, its sender answers with the next
 step, and both hosts' networks carry the bytes of one step after the other. A step that is packed waits for that first.
+Readers that leave out steps while they are busy have a relay each, whose receiver asks when one of their ranks waits.
 
 Time is counted in whole nanoseconds inside, so that equal durations meet exactly.
 """
@@ -146,6 +147,8 @@ class _Inlet:
     log: list[tuple[int, int]] = field(default_factory=list)
     """Source and number of each step that was handed out, the same to all ranks."""
     sleepers: list[_Rank] = field(default_factory=list)
+    relays: list[_Rank] = field(default_factory=list)
+    """Relays that wait until a rank asks for a step."""
 
     def feed(self, source: _Source, policy: FlowPolicy) -> None:
         """Join a source to it."""
@@ -154,6 +157,10 @@ class _Inlet:
         self.place_of[source] = len(self.sources)
         self.sources.append((source, queue))
         self.going += 1
+
+    def asked(self) -> bool:
+        """Whether a rank that reads waits for a step."""
+        return any(rank.rank < self.port.readers for rank in self.sleepers)
 
     def still_to_act(self) -> list[int]:
         """Tasks that may still give it steps."""
@@ -180,6 +187,7 @@ class _Relay:
     writes: int
     reads: int
     """The hosts."""
+    on_demand: bool = False
     carried: Carried = field(default_factory=Carried)
 
 
@@ -219,16 +227,18 @@ class _Simulation:
         self.ends: list[int | None] = [None] * len(self.ranks)
 
     def join(self, inlets: Sequence[_Inlet], outlets: Sequence[Sequence[_Source]]) -> None:
-        """Let sources feed in-ports; those on other hosts over a relay for each out-port and host."""
-        crossing: dict[tuple[int, int], list[ModelChannel]] = {}
-        for channel in self.model.channels:
+        """Let sources feed in-ports; those on other hosts over a relay for each out-port and host, or each channel that
+        drops steps."""
+        crossing: dict[tuple[int, int, int | None], list[ModelChannel]] = {}
+        for place, channel in enumerate(self.model.channels):
             reads = self.host(self.model.inports[channel.inport].task)
             if reads != self.host(self.model.outports[channel.outport].task):
-                crossing.setdefault((channel.outport, reads), []).append(channel)
+                alone = place if channel.policy.drops else None
+                crossing.setdefault((channel.outport, reads, alone), []).append(channel)
                 continue
             for source in outlets[channel.outport]:
                 inlets[channel.inport].feed(source, channel.policy)
-        for (outport, reads), channels in crossing.items():
+        for (outport, reads, alone), channels in crossing.items():
             port = self.model.outports[outport]
             policies = [channel.policy for channel in channels]
             readers = dict.fromkeys(self.model.inports[channel.inport].task for channel in channels)
@@ -238,7 +248,7 @@ class _Simulation:
                 inlet.feed(source, relays.taken(policies))
             for channel, policy in zip(channels, relays.given(policies), strict=True):
                 inlets[channel.inport].feed(outlet, policy)
-            self.relays.append(_Relay(inlet, outlet, self.host(port.task), reads))
+            self.relays.append(_Relay(inlet, outlet, self.host(port.task), reads, on_demand=alone is not None))
 
     def host(self, task: int) -> int:
         """The host of a task."""
@@ -308,6 +318,7 @@ class _Simulation:
                 yield None
                 number = iteration if inlet.port.first_waits else iteration - 1
                 while (taken := self.take(inlet, rank, number)) is None:
+                    self.wake(inlet.relays)
                     yield _Sleep("waiting for data", inlet.port.pattern, inlet.sleepers, inlet.still_to_act)
                 if isinstance(taken, Ended):
                     return
@@ -330,6 +341,7 @@ class _Simulation:
         cores = min(end.cores for end in ends)
         bandwidth = min((end.bandwidth for end in ends if end.bandwidth is not None), default=None)
         for number in count():
+            yield from self.demand(relay)
             relay.carried.messages += 1
             yield _Spend("moving", latency)
             yield None
@@ -349,6 +361,12 @@ class _Simulation:
             yield _Spend("moving", max(end, begin + latency + sends.time(sent)) - self.now)
             relay.carried.add(size, sent, latency, max(sends.time(sent), receives.time(sent)), packs)
             self.publish(relay.outlet, taken[1])
+
+    def demand(self, relay: _Relay) -> _Steps:
+        """Where a relay brings steps on demand: wait until a reading rank waits for one, or none reads any more."""
+        for inlet, _ in relay.outlet.channels if relay.on_demand else ():
+            while self.ends[inlet.port.task] is None and not inlet.asked():
+                yield _Sleep("waiting for room", relay.outlet.port.pattern, inlet.relays, list)
 
     def moving(self, ranks: int) -> _Sharing:
         """The time that one of several ranks takes for its share of the bytes."""
@@ -433,6 +451,7 @@ class _Simulation:
             for source, queue in inlet.sources:
                 queue.leave()
                 self.wake(source.sleepers)
+            self.wake(inlet.relays)
 
     def result(self) -> Timeline:
         """All that happened, in seconds."""

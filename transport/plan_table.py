@@ -188,6 +188,9 @@ class AccessKeys(ReadKeys):
         UINT, "in: the step that its program has opened last stays, to come again if that fails", default=False
     )
     far_host: int = member(UINT, "of a relay: a number of the host from or to which it carries the steps", default=0)
+    on_demand: bool = member(
+        UINT, "out, of a relay: it asks for a step when one of its readers does, and not before", default=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +250,9 @@ class BoardChannel:
         default=False,
     )
     offset: int = member(UINT, "steps before the first one that is kept, less than `every`", default=0)
+    group: int = member(
+        UINT, "a number that channels of the out-port share which drop the same steps, as if they were one", default=0
+    )
 
 
 @dataclass(frozen=True, slots=True)

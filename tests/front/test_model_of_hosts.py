@@ -89,7 +89,31 @@ def test_only_steps_that_are_kept_cross(policy: FlowPolicy) -> None:
     timeline = simulate(star(1, 1, produce=0.01, consume=0.05, steps=40, policy=policy))
     read = timeline.counts()["r0"]
     assert read == StepCounts(0, read.consumed, 40 - read.consumed)
-    assert 0 < read.consumed <= timeline.crossings[0].steps < 40
+    assert 0 < read.consumed == timeline.crossings[0].steps < 40
+
+
+def test_a_step_comes_on_demand_and_is_the_newest_then() -> None:
+    """Four steps are made while one is read: the reader gets every fifth, and waits for its way."""
+    timeline = simulate(star(1, 1, produce=0.01, consume=0.05 - 2 * LATENCY - CARRYING, steps=41, policy=LATEST))
+    opened = [(step.number, step.openings[0].time) for step in timeline.steps if step.openings]
+    assert [number for number, _ in opened[:4]] == [0, 5, 10, 15]
+    for number, opens in opened[1:4]:
+        taken = opens - LATENCY - CARRYING
+        assert timeline.steps[number].published <= taken + 1e-9 < timeline.steps[number + 1].published
+
+
+def test_readers_that_leave_out_steps_have_relays_of_their_own() -> None:
+    """A slow one does not hold up what a quick one beside it gets."""
+    model = star(1, 2, produce=0.01, steps=40, hosts=2)
+    tasks = (model.tasks[0], *(ModelTask(name=f"r{r}", step=(0.0, 0.1)[r], host=1) for r in range(2)))
+    channels = tuple(ModelChannel(0, reader, LATEST) for reader in range(2))
+    timeline = simulate(Model(tasks, model.outports, model.inports, channels, hosts=model.hosts))
+    counts = timeline.counts()
+    assert [(one.readers, one.steps) for one in timeline.crossings] == [
+        (("r0",), counts["r0"].consumed),
+        (("r1",), counts["r1"].consumed),
+    ]
+    assert counts["r1"].consumed < 10 < 20 < counts["r0"].consumed
 
 
 def test_readers_of_one_host_share_what_crosses() -> None:

@@ -206,16 +206,6 @@ tasks:
     assert re.search(r"^turns +3 +1 +done +5 ", finished.err, re.MULTILINE), finished.err
 
 
-def test_hosts_cannot_leave_out_steps_each_for_itself(tmp_path: Path) -> None:
-    together(tmp_path, "mpich")
-    workflow = tmp_path / "workflow.yaml"
-    workflow.write_text(workflow.read_text().replace('inports: [{filename: "out*.h5"}]}', "inports: [LATEST]}", 1))
-    workflow.write_text(workflow.read_text().replace("LATEST", '{filename: "out*.h5", io_freq: latest}'))
-    finished = on_this_machine(tmp_path, "a:4,b:4,c:4")
-    assert finished.code == 3
-    assert "para: its ranks are on several hosts (b, c), and each host would get other steps" in finished.err
-
-
 @pytest.mark.parametrize("key", ["args: ['{filename}']", "rerun: always"])
 def test_a_program_of_several_hosts_is_not_started_for_each_step(tmp_path: Path, key: str) -> None:
     for name in ("write.py", "read.py"):

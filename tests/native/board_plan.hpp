@@ -33,6 +33,7 @@ struct BoardPlan {
         int readers;
         bool readers_given = false;
         uint32_t offset = 0;
+        uint32_t group = 0;
     };
     std::vector<Task> tasks;
     std::vector<Port> ports;
@@ -57,8 +58,8 @@ inline int create_board(const char* folder, const BoardPlan& plan) {
         ports.push_back({port.keys, port.task, port.direction, port.pattern.c_str(), port.cap, port.alias.c_str(),
                          port.may_have_alias});
     for (const auto& one : plan.channels)
-        channels.push_back(
-            {one.outport, one.inport, one.every, one.queue, one.when_full, one.readers, one.readers_given, one.offset});
+        channels.push_back({one.outport, one.inport, one.every, one.queue, one.when_full, one.readers,
+                            one.readers_given, one.offset, one.group});
     const plan::Arrays run = {
         tasks.data(),
         tasks.size(),

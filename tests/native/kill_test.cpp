@@ -13,9 +13,10 @@ using namespace wilkins;
 int main() {
     test::Scratch scratch;
     BoardPlan plan;
-    plan.tasks = {{"sim", 1}, {"look", 1}};
-    plan.ports = {{0, Direction::out, "out.h5", 0}, {1, Direction::in, "out.h5", 0}};
-    plan.channels = {{0, 1, 1, 2, WhenFull::drop_oldest, 1}};
+    plan.tasks = {{"sim", 1}, {"look", 1}, {"too", 1}};
+    plan.ports = {{0, Direction::out, "out.h5", 0}, {1, Direction::in, "out.h5", 0}, {2, Direction::in, "out.h5", 0}};
+    plan.channels = {{0, 1, 1, 2, WhenFull::drop_oldest, 1, false, 0, 1},
+                     {0, 2, 1, 2, WhenFull::drop_oldest, 1, false, 0, 1}};
     CHECK(create_board(scratch.path.c_str(), plan) == 0);
     Board board;
     CHECK(board.attach(scratch.path.c_str()) == 0);
@@ -33,10 +34,11 @@ int main() {
                 board.slot(slot).stamp = ++board.head().stamp;
                 strcpy(board.slot(slot).name, "out.h5");
                 queue::publish(board, slot);
-                const queue::Found found = queue::find(board, 1, 0, "out.h5");
-                if (found.slot >= 0 && queue::add_hold(board, board.task(1).first_rank, found.slot)) {
-                    queue::take(board, 1, 0, found);
-                    queue::drop_hold(board, board.task(1).first_rank, found.slot, board.self());
+                const int reader = 1 + static_cast<int>(steps++ % 2);
+                const queue::Found found = queue::find(board, reader, 0, "out.h5");
+                if (found.slot >= 0 && queue::add_hold(board, board.task(reader).first_rank, found.slot)) {
+                    queue::take(board, reader, 0, found);
+                    queue::drop_hold(board, board.task(reader).first_rank, found.slot, board.self());
                 }
             }
         }
@@ -46,7 +48,11 @@ int main() {
         CHECK(waitpid(child, nullptr, 0) == child);
         Board::Lock lock(board);
         queue::task_exited(board, 0, false);
+        for (int s = 0; s < board.head().slots; ++s)  // both have a step, or none
+            if (board.slot(s).state == SlotState::published)
+                CHECK(!board.on(board.slot(s), 0) == !board.on(board.slot(s), 1));
         queue::task_exited(board, 1, false);
+        queue::task_exited(board, 2, false);
         CHECK(board.port(0).steps >= steps);
         steps = board.port(0).steps;
         for (int s = 0; s < board.head().slots; ++s)

@@ -520,6 +520,81 @@ void dropping_with_two_readers() {
     for (int expected : {0, 1, 2, -1}) CHECK(p.read("out.h5", 1) == expected);
 }
 
+// What a group of channels drops is the same for all, whoever reads when: of ranks on this host, and of relays to
+// others.
+void dropping_together(const char* pattern, WhenFull when, unsigned seed) {
+    const auto name = [&](int i) { return strchr(pattern, '*') ? "s" + std::to_string(i) + ".h5" : pattern; };
+    BoardPlan plan;
+    plan.tasks = {{"sim", 1}, {"look", 2}, {"to-b", 1}, {"to-c", 1}};
+    plan.ports = {{0, Direction::out, pattern, 0},
+                  {1, Direction::in, pattern, 0},
+                  {2, Direction::in, pattern, 0},
+                  {3, Direction::in, pattern, 0}};
+    for (int port = 1; port <= 3; ++port)
+        plan.channels.push_back({0, port, 1, 1 + seed % 3, when, port == 1 ? 2 : 1, false, 0, 5});
+    Pair p(plan);
+    srand(seed);
+    std::vector<int> read[4];
+    const auto take = [&](int who) {
+        const int port = who < 2 ? 1 : who, slot = queue::choose(p.board, port, who < 2 ? who : 0);
+        if (slot >= 0) read[who].push_back(static_cast<int>(p.board.slot(slot).sequence));
+        return slot >= 0;
+    };
+    int written = 0;
+    for (int i = 0; i < 400; ++i) {
+        if (rand() % 3 > 0) take(rand() % 4);
+        else if (p.write(name(written).c_str())) ++written;
+    }
+    for (int who = 0; who < 4; ++who)
+        while (take(who)) continue;
+    for (const auto& one : read) CHECK(one == read[0]);
+    CHECK(read[0].size() > 20 && static_cast<int>(read[0].size()) <= written);
+    for (int port = 1; port <= 3; ++port)
+        CHECK(p.board.channel(port - 1).read + p.board.channel(port - 1).dropped == static_cast<uint64_t>(written));
+    if (when == WhenFull::drop_oldest) CHECK(read[0].back() == written - 1);
+}
+
+// A relay brings a step when a reader asks for one that is not there.
+void on_demand() {
+    AccessKeys relay;
+    relay.far_host = 1;
+    relay.on_demand = 1;
+    Pair p("s*.h5", "s*.h5", 1, 1, 1, 2, WhenFull::block, relay);
+    const auto wanted = [&] { return queue::is_wanted(p.board, 0, ""); };
+    CHECK(!wanted());
+    CHECK(queue::poll(p.board, 1, 0) == queue::Answer::none && wanted());
+    CHECK(p.write("s0.h5") && !wanted());
+    CHECK(p.read("s0.h5") == 0 && !wanted());
+    queue::want(p.board, 1);
+    CHECK(wanted() && p.write("s5.h5"));
+    queue::want(p.board, 1);  // a rank waits for a later one
+    CHECK(wanted() && p.write("s6.h5"));
+    queue::want(p.board, 1);
+    CHECK(!queue::is_wanted(p.board, 0, "s6.h5"));  // two are there that nobody has opened
+    CHECK(p.read("s3.h5") == -1);
+    queue::note_left_out(p.board, 0, "s3.h5");
+    CHECK(queue::knows_left_out(p.board, 0, "s3.h5") && p.read("s3.h5") == -2);
+    CHECK(p.read("s6.h5") == 2 && wanted());
+    CHECK(p.write("s7.h5") && !wanted());
+    CHECK(queue::is_read(p.board, 0));
+    queue::want(p.board, 1);
+    queue::task_exited(p.board, 1, true);
+    CHECK(!wanted() && !queue::is_read(p.board, 0));
+}
+
+// A relay knows which names it was not given.
+void names_left_out() {
+    AccessKeys relay;
+    relay.far_host = 1;
+    Pair p("*.h5", "s*.h5", 1, 1, 2, 1, WhenFull::drop_oldest, {}, relay, 1);
+    for (const char* name : {"a0.h5", "s0.h5", "s1.h5", "s2.h5", "s3.h5"}) CHECK(p.write(name));
+    for (const char* name : {"s0.h5", "s1.h5", "s2.h5"}) CHECK(queue::is_left_out(p.board, 1, name));
+    for (const char* name : {"a0.h5", "s3.h5", "s4.h5"}) CHECK(!queue::is_left_out(p.board, 1, name));
+    CHECK(p.read("s3.h5") == 4 && !queue::is_left_out(p.board, 1, "s3.h5"));
+    CHECK(p.write("s0.h5"));  // names repeat: it may come yet
+    CHECK(!queue::is_left_out(p.board, 1, "s0.h5"));
+}
+
 // Files that a channel does not carry neither count for it nor wait for its readers.
 void names_of_other_channels() {
     Pair p("*.h5", "plt*.h5", 1, 1, 2, 1, WhenFull::block);
@@ -917,6 +992,12 @@ int main() {
     repairing();
     opened_twice_per_step();
     dropping_with_two_readers();
+    for (unsigned seed = 0; seed < 9; ++seed)
+        for (const char* pattern : {"out.h5", "s*.h5"})
+            for (const WhenFull when : {WhenFull::drop_oldest, WhenFull::drop_newest})
+                dropping_together(pattern, when, seed);
+    on_demand();
+    names_left_out();
     names_of_other_channels();
     far_behind();
     removed_between_two_ranks();

@@ -256,6 +256,8 @@ class PortPlan(ReadKeys):
     """Out-ports on one host of several: a number that all parts of one out-port have; 0: it is whole."""
     far_host: int = 0
     """Ports of relays: the host from or to which the relay carries the steps, counted from 1; 0: no relay."""
+    on_demand: bool = False
+    """Out-ports of relays: a step comes when one of its readers asks for it, and not before."""
     dsets: tuple[str, ...] = ()
     """Paths of the datasets that the port is for; empty: all."""
     compress: tuple[tuple[str, float | None, float | None], ...] = ()
@@ -309,6 +311,9 @@ class ChannelPlan(FlowPolicy):
     rests: tuple[tuple[int, int], ...] = ()
     """In a resumed run, by rank of the producer: the first step that the consumer lacks, and how many with names
     for the in-port came before the rank's first step."""
+    group: int = 0
+    """On one host of several: a number of the channels that drop the same steps, since they lead to ranks of one task
+    on different hosts; 0: it is alone."""
     why: str = ""
     """Why they take that path; empty if the workflow file gives neither port a device."""
 

@@ -77,7 +77,7 @@ def host_parts(plan: Plan) -> tuple[HostPart, ...]:
     """The parts of all hosts that have a task, in the order of hosts.
 
     Raises:
-        ResourceError: ranks of a task on several hosts could not agree on steps, or their MPI cannot place them.
+        ResourceError: a task on several hosts would be started for each step, or its MPI cannot place its ranks.
     """
     for task in plan.tasks:
         _check_order(plan, task)
@@ -86,8 +86,6 @@ def host_parts(plan: Plan) -> tuple[HostPart, ...]:
     _check_containers(plan)
     ranks = [_ranges(task) for task in plan.tasks]
     readers = [_readers(plan, channel, ranks) for channel in plan.channels]
-    for channel, found in zip(plan.channels, readers, strict=True):
-        _check_agreement(plan, channel, found)
     own: dict[int, _Own] = {}
     for task in plan.tasks:
         for host, here in ranks[task.index].items():
@@ -185,19 +183,6 @@ def _check_containers(plan: Plan) -> None:
             )
 
 
-def _check_agreement(plan: Plan, channel: ChannelPlan, readers: Mapping[int, int]) -> None:
-    """Ranks on several hosts read the same steps only if the policy drops none."""
-    reader = plan.tasks[plan.ports[channel.inport].task]
-    if len(readers) > 1 and channel.when_full != "block":
-        hosts = ", ".join(plan.hosts[host].name for host, _ in reader.share)
-        raise ResourceError(
-            f"{plan.ports[channel.inport].origin}: {reader.name}: its ranks are on several hosts ({hosts}), and each "
-            "host would get other steps, since the port leaves out those that come while it is busy; let the port take "
-            "every step (io_freq: 1) or every n-th one, or give the task `placement: [HOST]` with a host that has slots"
-            " for all of its ranks"
-        )
-
-
 def _readers(plan: Plan, channel: ChannelPlan, ranks: Sequence[Mapping[int, range]]) -> dict[int, int]:
     """By host: how many of its ranks read the channel."""
     here = ranks[plan.ports[channel.inport].task].items()
@@ -206,8 +191,8 @@ def _readers(plan: Plan, channel: ChannelPlan, ranks: Sequence[Mapping[int, rang
 
 
 def _relays(plan: Plan, ranks: Sequence[Mapping[int, range]], readers: Sequence[Mapping[int, int]]) -> list[Relay]:
-    """One relay for each out-port, host that writes it, and other host that reads it; in a resumed run, one for each
-    group of readers that lack the same steps."""
+    """One relay for each out-port, host that writes it, and other host that reads it. Readers that leave out steps
+    while they are busy have one each; so has, in a resumed run, each group of readers that lack the same steps."""
     found: dict[tuple[int, int, int, Hashable], list[int]] = {}
     half_read = {channel.outport for channel in plan.channels if channel.rests}
     for place, channel in enumerate(plan.channels):
@@ -215,7 +200,8 @@ def _relays(plan: Plan, ranks: Sequence[Mapping[int, range]], readers: Sequence[
             for reads in readers[place]:
                 if writes != reads:
                     lacks = (channel.rests, *_policies([channel])) if channel.outport in half_read else None
-                    found.setdefault((channel.outport, writes, reads, lacks), []).append(place)
+                    alone = place if channel.drops else lacks
+                    found.setdefault((channel.outport, writes, reads, alone), []).append(place)
     return [
         Relay(index, outport, tuple(channels), writes, reads)
         for index, ((outport, writes, reads, _), channels) in enumerate(found.items())
@@ -255,7 +241,8 @@ def _part(
         channel = plan.channels[place]
         outport, inport = port_of[channel.outport], port_of[channel.inport]
         rests = _of(ranks[plan.ports[channel.outport].task][host], channel.rests)
-        made.append(replace(channel, outport=outport, inport=inport, readers=count, rests=rests))
+        ends = replace(channel, outport=outport, inport=inport, readers=count, rests=rests)
+        made.append(replace(ends, group=_group(channel, place)))
         channels.append(Route((place,), host, host))
     senders, receivers = [], []
     for relay in own.relays:
@@ -266,7 +253,8 @@ def _part(
             senders.append((len(made_tasks), relay))
             port = _half(plan, relay, "send", made_tasks, made_ports, written)
             kept = replace(_under(carried[0], relays.taken(_policies(carried))), rests=rests)
-            made.append(replace(kept, outport=port_of[relay.outport], inport=port, readers=1))
+            group = _group(kept, relay.channels[0])
+            made.append(replace(kept, outport=port_of[relay.outport], inport=port, readers=1, group=group))
             channels.append(Route(relay.channels, relay.writes, relay.reads))
         else:
             receivers.append((len(made_tasks), relay))
@@ -299,6 +287,11 @@ def _part(
     )
 
 
+def _group(channel: ChannelPlan, place: int) -> int:
+    """The number that the routes of one channel share on a host, where they are to drop the same steps."""
+    return place + 1 if channel.drops else 0
+
+
 _T = TypeVar("_T")
 
 
@@ -309,11 +302,14 @@ def _of(ranks: range, values: tuple[_T, ...]) -> tuple[_T, ...]:
 
 def _rests(plan: Plan, relay: Relay, ranks: Sequence[Mapping[int, range]]) -> tuple[tuple[int, int], ...]:
     """In a resumed run, what is left for a relay of the producer's ranks on its host: all that its readers lack. All
-    steps of these ranks have names for the relay."""
+    steps of these ranks have names for the relay, unless it is that of one reader (`_named`)."""
     written = plan.ports[relay.outport]
     here = ranks[written.task][relay.writes]
     begins = _of(here, written.begins) or (0,) * len(here)
-    lacked = _of(here, plan.channels[relay.channels[0]].rests)
+    channel = plan.channels[relay.channels[0]]
+    lacked = _of(here, channel.rests)
+    if channel.drops:
+        return lacked
     return tuple((first, begin) for (first, _), begin in zip(lacked, begins, strict=True)) if lacked else ()
 
 
@@ -326,6 +322,8 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
     """Adds a half of a relay with its port; returns the port."""
     producer = plan.tasks[outport.task]
     other = relay.reads if what == "send" else relay.writes
+    on_demand = plan.channels[relay.channels[0]].drops
+    pattern = _named(plan, relay) if what == "send" else outport.pattern
     tasks.append(
         TaskPlan(
             index=len(tasks),
@@ -334,7 +332,7 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
             nprocs=1,
             kind="plain",
             executable=Path(sys.executable),
-            args=(str(PROGRAM), what, outport.pattern, *_rules(outport)),
+            args=(str(PROGRAM), what, pattern, *_rules(outport)),
             cwd=producer.cwd,
             env={},
             rerun="never",
@@ -349,15 +347,23 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
             index=len(ports),
             task=len(tasks) - 1,
             direction="in" if direction == "in" else "out",
-            pattern=outport.pattern,
+            pattern=pattern,
             mode=outport.mode if direction == "in" else "memory",
             cap_bytes=_cap(plan, relay, outport) if direction == "out" else 0,
             part_of=_part_of(plan, outport) if direction == "out" else 0,
             far_host=other + 1,
+            on_demand=on_demand and direction == "out",
             origin=outport.origin,
         )
     )
     return len(ports) - 1
+
+
+def _named(plan: Plan, relay: Relay) -> str:
+    """The pattern of the steps that a relay takes: all of the out-port's, or, where it leaves out some while the reader
+    is busy, those of this reader, which its policy counts."""
+    channel = plan.channels[relay.channels[0]]
+    return plan.ports[channel.inport if channel.drops else channel.outport].pattern
 
 
 def _rules(outport: PortPlan) -> tuple[str, ...]:

@@ -309,6 +309,7 @@ private:
             channel.offset = from.offset;
             channel.queue = from.queue;
             channel.when_full = from.when_full;
+            channel.group = from.group;
             channel.readers = from.readers;
             channel.readers_given = from.readers_given != 0;
             channel.marks = at.marks;

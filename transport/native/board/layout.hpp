@@ -310,6 +310,7 @@ struct PortRecord {
     uint32_t read_later;                // and that were not
     uint32_t listed_whole;              // in: since then, a listing has waited for all steps
     ListingAnswer listings[kListings];  // in: each in the place of its number's remainder
+    uint32_t wanted;     // in: since a step was published for it, a rank has asked for one and found none
     uint32_t ahead;      // in: steps that may be queued beyond the bounds of its channels, as its program asks
     uint64_t asked;      // in: offset of Asked[nprocs]
     uint64_t given;      // in: offset of uint64_t[log_room]: the first question that each step may be the answer to
@@ -369,6 +370,7 @@ struct ChannelRecord {
     uint32_t offset;  // from this one on, counted from 0; less than `every`
     uint32_t queue;
     WhenFull when_full;
+    uint32_t group;  // channels of the out-port with the same number drop the same steps; 0: it is alone
     int32_t readers;
     uint32_t readers_given;  // by the workflow file: the program's calls do not tell otherwise
     uint32_t in_part;        // since its last start, a part of the task's ranks has opened a step together
@@ -390,6 +392,7 @@ struct ChannelRecord {
     uint64_t offered;  // offset of uint64_t[sources]: steps published so far whose names match the in-port (see
                        // queue/queue.cpp)
     uint64_t logged;   // offset of uint64_t[sources]: one past the last sequence number in the in-port's log
+    NameSet left_out;  // of a relay: names of steps that it does not get, of which its readers ask (see is_left_out)
 };
 
 // What the step that a rank has opened last still is to it.

@@ -154,6 +154,15 @@ Held FarFile::ask_of_folder(const char* where, const char* folder, bool deep) {
     return later ? Held::not_yet : Held::no;
 }
 
+bool FarFile::ask_whether_left_out(const char* where, const char* name) {
+    far::Hello hello{};
+    hello.use = Use::miss;
+    strncpy(hello.name, name, sizeof(hello.name) - 1);
+    far::Opened opened{};
+    int error = 0;
+    return greet(where, hello, &opened, &error) && opened.number != 0;
+}
+
 FarFile::~FarFile() { raw::close(wire_); }
 
 void FarFile::fail(int error) {

@@ -29,6 +29,7 @@ enum class Use : int32_t {
     part,   // to read what ranks there have written of a step on another host
     keep,   // so that it stays meanwhile
     ask,    // no step: whether files of the server's in-port are in a folder
+    miss,   // no step: whether the server's in-port does not get the step of a name
 };
 
 namespace far {
@@ -49,6 +50,8 @@ public:
     // What the server at `where` knows of a folder (see names/places.hpp). Held::no if it does not answer: then no file
     // comes from there. Held::not_yet if it could not be asked now.
     static Held ask_of_folder(const char* where, const char* folder, bool deep);
+    // Whether the relay at `where` was not given the step of this name, nor will be.
+    static bool ask_whether_left_out(const char* where, const char* name);
     bool writable() const { return use_ == Use::write; }
     int wire() const { return wire_; }
     const char* where() const { return where_.c_str(); }

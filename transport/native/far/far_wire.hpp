@@ -48,7 +48,7 @@ struct Hello {
     StepToken token;  // one that a rank of the host has open; with slot -1, the task's own file of that name; to ask:
                       // slot 1: of folders above, too
     Use use;
-    char name[kNameMax];        // of the step; to ask: of the folder
+    char name[kNameMax];        // of the step, there or missed; to ask: of the folder
     char address[kAddressMax];  // to write: where the server of the rank's host is, which can have bytes of the step;
                                 // of a part: where that of the host is on which the step was made
 };
@@ -56,7 +56,7 @@ struct Hello {
 struct Opened {
     int64_t error;
     StepToken token;
-    uint64_t number;  // of the rank's host; 0: what it writes has to come here. To ask: the answer (Held)
+    uint64_t number;  // of the rank's host; 0: what it writes has to come here. To ask: the answer (Held, or 1)
 };
 
 }  // namespace wilkins::far

@@ -281,6 +281,7 @@ WILKINS_API(int, wilkins_next_name(const Watched* board, int inport, char* name)
         TaskRecord& task = board->task(board->port(inport).task);
         if (task.awaits != inport + 1) task.awaits_since = now_ns();
         task.awaits = inport + 1;
+        queue::want(*board, inport);
         return EAGAIN;
     }
     strcpy(name, board->slot(slot).name);

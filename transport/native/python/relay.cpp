@@ -47,9 +47,10 @@ constexpr uint32_t kMostListed = 1 << 20;
 
 // Asks for a step. So many ranges follow: what it is to bring along.
 struct Ask {
-    uint64_t ranges;  // kAgain: none, and the bytes of the last step are asked for once more
+    uint64_t ranges;  // kAgain: none, and the bytes of the last step are asked for once more; kNoMore: none, nor a step
 };
 constexpr uint64_t kAgain = UINT64_MAX;
+constexpr uint64_t kNoMore = UINT64_MAX - 1;
 
 // Bytes of a step that are sent in fewer bytes.
 struct Piece {
@@ -205,6 +206,13 @@ Sending& sending() {
     return *one;
 }
 
+// This half does no more for those that it reads from, or that read from it.
+void leave_board() {
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    queue::task_exited(p.board, p.context.task, true, true, log_discarded);
+}
+
 int send_bytes(OtherHalf& receiver) {
     const Sending& s = sending();
     Pieces bytes;
@@ -297,10 +305,12 @@ WILKINS_API(int, wilkins_relay_take(int index, int wire, char* name, char* folde
         if (const int error = send_bytes(receiver)) return error;
         if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
     }
-    if (const int error = receive_list(receiver, ask.ranges, &s.asked)) return error;
+    const bool more = ask.ranges != kNoMore;
+    if (const int error = more ? receive_list(receiver, ask.ranges, &s.asked) : 0) return error;
     s.packing = {};
     if (s.step) close_step(std::exchange(s.step, nullptr));
-    if (const int error = take_next(index, &s.step, name, folder, &s.before)) {
+    if (!more) leave_board();
+    if (const int error = more ? take_next(index, &s.step, name, folder, &s.before) : kEnd) {
         const Head end = {};
         const int failed = error == kEnd ? receiver.send_words(&end, sizeof(end), false) : 0;
         return failed ? failed : error;
@@ -439,6 +449,19 @@ int note_origin(const StepFile& step, uint64_t published, const std::vector<uint
     return queue::note_origin(board, board.slot(step.state->slot), published, before) ? 0 : EPROTO;
 }
 
+// Waits until a reader wants a step. `last`: the name of the one before. Returns 0; kEnd: no reader will want any; or
+// EINTR, as a wait does.
+int await_demand(int outport, const char* last) {
+    Process& p = process();
+    Board::Lock lock(p.board);
+    Wait wait(p, WaitFor::room, outport, last);
+    while (!queue::is_wanted(p.board, outport, last)) {
+        if (!queue::is_read(p.board, outport)) return kEnd;
+        if (const int error = wait.nap(lock)) return error;
+    }
+    return 0;
+}
+
 int receive_step(OtherHalf& sender, const char* name, const Head& head, const std::vector<homes::Range>& asked,
                  const char* server, Unpack unpack) {
     std::vector<uint64_t> before;
@@ -475,8 +498,10 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name,
     PortRecord& outport = p.board.port(p.first_port);
     if (!outport.asked_at[0])
         strncpy(outport.asked_at, server, kAddressMax - 1);  // readers look at it once a step has come
-    const std::vector<homes::Range> wants = wanted(unpack != nullptr);
-    const Ask ask = {wants.size()};
+    const int over = outport.keys.on_demand ? await_demand(p.first_port, name) : 0;
+    if (over && over != kEnd) return over;
+    const std::vector<homes::Range> wants = over ? std::vector<homes::Range>() : wanted(unpack != nullptr);
+    const Ask ask = {over ? kNoMore : wants.size()};
     Head head{};
     char above[kNameMax] = {};
     name[0] = 0;
@@ -499,11 +524,7 @@ WILKINS_OR(errno)
 // No step will come any more, and the task's readers may know. Waits until they can read no step of which bytes are
 // absent. Returns 0, or EINTR: the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_end()) {
-    const Process& p = process();
-    {
-        Board::Lock lock(p.board);
-        queue::task_exited(p.board, p.context.task, true, true, log_discarded);
-    }
-    return kept().await_end(p.first_port);
+    leave_board();
+    return kept().await_end(process().first_port);
 }
 WILKINS_OR(errno)

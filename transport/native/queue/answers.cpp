@@ -114,6 +114,7 @@ bool note_listed(const Board& board, int inport, int reader, uint64_t last) {
     }
     note_failed(board, inport, reader, port.pattern);
     empty_looks.lists = 1;
+    if (!queue::has_choice(board, inport, reader)) queue::want(board, inport);
     return lists_nothing_new(board.rank(board.task(port.task).first_rank + reader));
 }
 

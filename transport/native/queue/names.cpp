@@ -53,6 +53,39 @@ bool in_history(const Board& board, const SourceRecord& source, const char* name
     return past::knows(board, source.names, last_components(name, components));
 }
 
+bool is_left_out(const Board& board, int index, const char* name) {
+    const PortRecord& inport = board.port(index);
+    for (const ChannelRecord& channel : channels_of(board, inport)) {
+        if (!past::knows(board, channel.left_out, key_of(inport, name))) continue;
+        // It may be there once more, or come.
+        for (const SlotRecord& slot : steps_of(board, channel))
+            if (means(inport, name, slot.name)) return false;
+        for (const SourceRecord& source : sources_of(board, channel))
+            if (source.rewrites) return false;
+        return true;
+    }
+    return false;
+}
+
+namespace {
+
+// How a relay's way in calls the step of a name.
+const char* key_of_source(const Board& board, int outport, const char* name) {
+    return last_components(name, static_cast<int>(board.port(outport).components));
+}
+
+}  // namespace
+
+bool knows_left_out(const Board& board, int outport, const char* name) {
+    return past::knows(board, board.source(board.port(outport).first_source).names,
+                       key_of_source(board, outport, name));
+}
+
+void note_left_out(const Board& board, int outport, const char* name) {
+    past::add(board, board.source(board.port(outport).first_source).names, key_of_source(board, outport, name));
+    for (const ChannelRecord& channel : channels_of(board, board.port(outport))) board.ring(channel.inport);
+}
+
 bool exists(const Board& board, const SourceRecord& source, const char* name) {
     return past::has(board, source.names, last_components(name, static_cast<int>(board.port(source.port).components)));
 }

@@ -174,15 +174,20 @@ inline bool is_for(const Board& board, const ChannelRecord& channel, int source_
     return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
 }
 
+// True if the channel's task misses steps that come while it is busy, here or before they come to this host.
+inline bool leaves_out(const Board& board, const ChannelRecord& channel) {
+    return channel.when_full != WhenFull::block || board.port(channel.outport).keys.on_demand;
+}
+
 // True if the channel's task gets every step, under the name that its producer gives it.
 inline bool gives_all(const Board& board, const ChannelRecord& channel) {
-    return channel.every == 1 && channel.when_full == WhenFull::block && !in_order(board.port(channel.inport));
+    return channel.every == 1 && !leaves_out(board, channel) && !in_order(board.port(channel.inport));
 }
 
 // True if a step was published for the in-port that a policy drops when there are more.
 inline bool drops_since_first(const Board& board, const PortRecord& inport) {
     for (const ChannelRecord& channel : channels_of(board, inport))
-        if (channel.when_full != WhenFull::block && board.port(channel.outport).steps > 0) return true;
+        if (leaves_out(board, channel) && board.port(channel.outport).steps > 0) return true;
     return false;
 }
 

@@ -16,7 +16,10 @@ Answer poll(const Board& board, int index, int reader) {
         return inport.ended_at && inport.ended_at <= me.questions ? Answer::ended : Answer::none;
     inport.questions = me.questions;
     if (has_choice(board, index, reader)) return Answer::step;
-    if (!has_its_step(board, index, reader) && can_produce(board, index)) return Answer::none;
+    if (!has_its_step(board, index, reader) && can_produce(board, index)) {
+        want(board, index);
+        return Answer::none;
+    }
     inport.ended_at = me.questions;
     return Answer::ended;
 }

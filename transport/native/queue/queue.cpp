@@ -56,6 +56,32 @@ bool has_room(const Board& board, int source_index, const char* name) {
     return true;
 }
 
+void want(const Board& board, int index) {
+    PortRecord& inport = board.port(index);
+    if (inport.wanted) return;
+    for (const PortRecord& out : outports_of(board, inport)) {
+        if (!out.keys.on_demand) continue;
+        inport.wanted = 1;
+        board.ring(board.index(out));
+    }
+}
+
+bool is_wanted(const Board& board, int outport, const char* name) {
+    bool wanted = false;
+    for (const ChannelRecord& channel : channels_of(board, board.port(outport))) {
+        if (!alive(board, channel)) continue;
+        if (full(board, channel, 0, name)) return false;
+        wanted = wanted || board.port(channel.inport).wanted;
+    }
+    return wanted;
+}
+
+bool is_read(const Board& board, int outport) {
+    bool read = false;
+    for (const ChannelRecord& channel : channels_of(board, board.port(outport))) read = read || alive(board, channel);
+    return read;
+}
+
 bool claimed(const Board& board, const SlotRecord& slot) {
     return slot.claimed_by != 0 && !board.is_over(slot.claimed_by);
 }
@@ -183,9 +209,10 @@ void clear_slot(const Board& board, int index) {
 namespace {
 
 // A step that a consumer will not get.
-void note_lost(const Board& board, const ChannelRecord& channel, const char* event, const SlotRecord& slot,
+void note_lost(const Board& board, ChannelRecord& channel, const char* event, const SlotRecord& slot,
                uint64_t sequence) {
     const PortRecord& inport = board.port(channel.inport);
+    if (inport.keys.far_host != 0) past::add(board, channel.left_out, key_of(inport, slot.name));
     trace::note(board, event, inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(sequence),
                 static_cast<int64_t>(slot.size.load()));
 }
@@ -196,38 +223,58 @@ bool is_started_for(const PortRecord& inport, const SlotRecord& slot) {
     return !in_order(inport) && inport.started_for == slot.stamp;
 }
 
-// Steps on the channel that no rank has opened; a step that some rank has opened is never dropped: the others will read
-// it too.
+// The channel, and those that drop the same steps as it does.
+template <class Visit>
+void each_of_group(const Board& board, const ChannelRecord& channel, Visit visit) {
+    for (ChannelRecord& one : channels_of(board, board.port(channel.outport)))
+        if (&one == &channel || (channel.group != 0 && one.group == channel.group)) visit(one);
+}
+
+// True if a rank of the channel's task has the step: it is not dropped any more.
+bool is_taken(const Board& board, const ChannelRecord& channel, int s, const SlotRecord& slot) {
+    const PortRecord& inport = board.port(channel.inport);
+    // (One that was only looked at so far may be read on, and must then be what the look has said.)
+    return is_consumed(board, channel, s, slot) || is_held_in(board, inport.task, board.index(slot)) ||
+           is_started_for(inport, slot);
+}
+
+// Steps on the channels of a group that no rank has opened; a step that some rank has opened is never dropped: the
+// others will read it too.
 struct Unopened {
     uint32_t count = 0;
     int oldest = -1;
 };
 
 Unopened unopened(const Board& board, const ChannelRecord& channel, int s, const SourceRecord& source) {
-    const bool ordered = in_order(board.port(channel.inport));
-    const uint64_t high = highest(board, channel, s);
     Unopened found;
-    for (const SlotRecord& slot : steps_of(board, channel, source)) {
-        if ((ordered ? slot.sequence < high : is_consumed(board, channel, s, slot))) continue;
-        // (One that was only looked at so far may be read on, and must then be what the look has said.)
-        const PortRecord& inport = board.port(channel.inport);
-        if (is_held_in(board, inport.task, board.index(slot)) || is_started_for(inport, slot)) continue;
+    for (const SlotRecord& slot : slots_of(board, source)) {
+        bool there = false, taken = false;
+        each_of_group(board, channel, [&](const ChannelRecord& one) {
+            if (!on_channel(board, slot, one)) return;
+            there = true;
+            taken = taken || is_taken(board, one, s, slot);
+        });
+        if (!there || taken) continue;
         ++found.count;
         if (found.oldest < 0 || slot.sequence < board.slot(found.oldest).sequence) found.oldest = board.index(slot);
     }
     return found;
 }
 
-// Makes a full channel that drops hold no more than it may, now that a step was added to it.
-void drop_surplus(const Board& board, ChannelRecord& channel, int s, const SourceRecord& source) {
+// Makes a full channel that drops hold no more than it may, now that a step was added to it; and with it its group.
+void drop_surplus(const Board& board, const ChannelRecord& channel, int s, const SourceRecord& source) {
     for (;;) {
         const Unopened found = unopened(board, channel, s, source);
         if (found.count <= channel.queue) return;
         const SlotRecord& oldest = board.slot(found.oldest);
-        board.on(oldest, channel.place) = 0;
-        note_lost(board, channel, "drop", oldest, oldest.sequence);
-        ++channel.dropped;
-        WILKINS_FAULT_POINT("publish.dropped");
+        each_of_group(board, channel, [&](ChannelRecord& one) {
+            uint8_t& on = board.on(oldest, one.place);
+            if (!on) return;
+            on = 0;
+            note_lost(board, one, "drop", oldest, oldest.sequence);
+            ++one.dropped;
+            WILKINS_FAULT_POINT("publish.dropped");
+        });
     }
 }
 
@@ -260,7 +307,7 @@ void settle(const Board& board, int index) {
     SourceRecord& source = board.source(slot.source);
     PortRecord& port = board.port(source.port);
     const int s = source.rank;
-    for (ChannelRecord& channel : channels_of(board, port))
+    for (const ChannelRecord& channel : channels_of(board, port))
         if (channel.when_full == WhenFull::drop_oldest && board.on(slot, channel.place))
             drop_surplus(board, channel, s, source);
     const uint64_t place = slot.sequence - source.first_sequence;
@@ -286,6 +333,8 @@ void settle(const Board& board, int index) {
     port.bytes += slot.size.load() + slot.set_bytes.load();
     note_size(board, source, slot.size.load());
     count_published(board, port, s, slot);
+    if (port.keys.on_demand)
+        for (PortRecord& inport : inports_of(board, port)) inport.wanted = 0;
     trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                 static_cast<int64_t>(slot.size.load()));
     source.next_sequence = slot.sequence + 1;

@@ -58,6 +58,21 @@ Viewed count_viewed(const Board& board, int port);
 // Takes the slot's step away from everyone; its arena's memory stays.
 void clear_slot(const Board& board, int slot);
 
+// A rank asks for a step of the in-port that is not there: where one can come by a relay on demand, it does.
+void want(const Board& board, int inport);
+
+// A relay that brings steps on demand is to bring one: a reader wants it, and there is room for one of that name.
+bool is_wanted(const Board& board, int outport, const char* name);
+
+// A task that reads the out-port has not ended.
+bool is_read(const Board& board, int outport);
+
+// Before a relay: true if it does not get the step of this name, nor will. Behind it: the board hears of that, so that
+// the name is missing for readers there, and not waited for; true if it knows, or if the step has come.
+bool is_left_out(const Board& board, int inport, const char* name);
+void note_left_out(const Board& board, int outport, const char* name);
+bool knows_left_out(const Board& board, int outport, const char* name);
+
 // A written step becomes visible. Applies each channel's policy and rings the readers.
 void publish(const Board& board, int slot);
 

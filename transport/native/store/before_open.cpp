@@ -4,6 +4,7 @@
 #include "names/match.hpp"
 #include "queue/parts.hpp"
 #include "queue/alias.hpp"
+#include "store/left_out.hpp"
 #include "store/stage.hpp"
 #include "waiting/wait.hpp"
 
@@ -24,13 +25,13 @@ namespace {
 int await_step(Process& p, const Match& match, Board::Lock& lock) {
     if (!queue::may_read(p.board, match.inport, p.context.rank) || p.board.port(match.inport).keys.first != First::wait)
         return 0;
-    if (is_answered(p, match)) return 0;
     Wait wait(p, WaitFor::data, match.inport, match.name);
-    for (;;) {
+    while (!is_answered(p, match)) {
+        if (learns_left_out(p, match, lock)) continue;
         stage::pass_on(p);
         if (const int error = wait.nap(lock)) return error;
-        if (is_answered(p, match)) return 0;
     }
+    return 0;
 }
 
 int await_room(Process& p, const Match& match, Board::Lock& lock) {

@@ -18,6 +18,7 @@
 #include "far/far_file.hpp"
 #include "far/far_wire.hpp"
 #include "names/places.hpp"
+#include "queue/queue.hpp"
 #include "steps/creating.hpp"
 #include "steps/handles.hpp"
 #include "steps/homes.hpp"
@@ -235,6 +236,15 @@ StepFile* open_for(const far::Hello& hello, int* error) {
     return writable ? continue_own(match, error) : reread_own(match, error);
 }
 
+// True if an in-port of this process's task does not get the step of the name.
+bool misses(const char* name) {
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    for (const PortRecord& port : ports_of(p, Direction::in))
+        if (queue::is_left_out(p.board, p.board.index(port), name)) return true;
+    return false;
+}
+
 void serve_connection(int wire) {
     const int now = 1;
     setsockopt(wire, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
@@ -245,6 +255,10 @@ void serve_connection(int wire) {
     hello.address[sizeof(hello.address) - 1] = 0;
     if (hello.use == Use::ask) {
         say_opened(rank, {0, {}, static_cast<uint64_t>(holds_for_others(hello.name, hello.token.slot == 1))});
+        return;
+    }
+    if (hello.use == Use::miss) {
+        say_opened(rank, {0, {}, static_cast<uint64_t>(misses(hello.name))});
         return;
     }
     if (hello.use == Use::part) {

@@ -135,7 +135,7 @@ bool Question::any_published() const {
 bool Question::answers_at_once() const {
     if (inport_.keys.looks != Looks::wait) return inport_.keys.looks == Looks::now;
     for (const ChannelRecord& channel : channels_of(board_, inport_))
-        if (channel.when_full != WhenFull::block) return any_published();
+        if (queue::leaves_out(board_, channel)) return any_published();
     return false;
 }
 
@@ -249,6 +249,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
         }
         if (over) {
             shared.give(0);
+            queue::want(board_, match_.inport);
             return missing(lock, (ended && inport_.keys.looks != Looks::now) || found.passed || never, sight);
         }
         stage::pass_on(p_);

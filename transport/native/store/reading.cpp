@@ -18,6 +18,7 @@
 #include "queue/failed_opens.hpp"
 #include "steps/disk.hpp"
 #include "steps/handles.hpp"
+#include "store/left_out.hpp"
 #include "store/let_go.hpp"
 #include "store/stage.hpp"
 #include "waiting/members.hpp"
@@ -171,6 +172,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 *error = ENOENT;
                 return nullptr;
             }
+            if (learns_left_out(p, match, lock)) continue;
             stage::pass_on(p);
             if ((*error = wait.nap(lock))) return nullptr;
         }

@@ -16,6 +16,7 @@
 #include "queue/parts.hpp"
 #include "steps/handles.hpp"
 #include "steps/step_file.hpp"
+#include "store/left_out.hpp"
 #include "store/let_go.hpp"
 #include "store/reading.hpp"
 #include "store/store.hpp"
@@ -267,6 +268,7 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
                 link = around.before_link;
             } else if (chosen < 0 &&
                        !(around.before < 0 && queue::find(board, match.inport, reader, match.name).passed)) {
+                if (learns_left_out(p, match, lock)) continue;
                 if ((*error = wait.nap(lock))) return nullptr;
                 continue;
             }

@@ -22,6 +22,7 @@
 #include "steps/creating.hpp"
 #include "steps/open_files.hpp"
 #include "store/before_open.hpp"
+#include "store/left_out.hpp"
 #include "store/reading.hpp"
 #include "store/store.hpp"
 #include "waiting/wait.hpp"
@@ -179,6 +180,7 @@ bool await(Process& p, const Match& in, const Match& match, Purpose purpose) {
     {
         Wait wait(p, WaitFor::data, match.inport, match.name);
         while (!has_own(p, match, purpose) && !is_answered(p, in)) {
+            if (learns_left_out(p, in, lock)) continue;
             pass_on(p);
             if (wait.nap(lock) != 0) return false;
         }

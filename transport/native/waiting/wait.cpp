@@ -7,6 +7,7 @@
 
 #include "base/fault.hpp"
 #include "board/trace.hpp"
+#include "queue/queue.hpp"
 #include "waiting/circle.hpp"
 #include "waiting/members.hpp"
 #include "waiting/stuck.hpp"
@@ -71,6 +72,7 @@ void Wait::tell(Board::Lock& lock) {
         lock_ = &lock;
         note(begins[static_cast<int>(what_)]);
     }
+    if (what_ == WaitFor::data) queue::want(process_.board, port_);
     record_ = find_wait_place(process_.board, process_.rank_index);
     if (!record_) return note_member(process_.board, process_.rank_index, false);
     if (found_nothing_) record_->found_nothing = 1;

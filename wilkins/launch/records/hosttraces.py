@@ -15,11 +15,12 @@ from pathlib import Path
 
 from wilkins.flow.trace import BrokenTraceError, Event, read_trace
 from wilkins.launch.records.rundir import CLOCKS
-from wilkins.plan.plan import Plan
+from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import HostPart, Relay, host_parts, lead_host, spans
 
 _OF_PROGRAMS = ("start", "end", "done")
 _OF_STEPS = ("create", "publish", "open", "skip", "drop")
+_LEFT_OUT = ("skip", "drop")
 _KEPT_EVENTS = (*_OF_PROGRAMS, *_OF_STEPS, "back", "remake", "file")
 
 UNCLEAR = -1
@@ -152,7 +153,9 @@ class _Joint:
             event = replace(event, rank=event.rank + own.part.first_ranks[place])
         elif event.event in _OF_PROGRAMS and spans(task) and lead_host(task) != host:
             return None  # of the placeholder of the program on this host
-        if event.event in ("open", "skip", "drop"):
+        if event.event in _LEFT_OUT and not _tells(task, host):
+            return None
+        if event.event == "open" or event.event in _LEFT_OUT:
             self._note_read(own, event)
         else:
             self.events.append(event)
@@ -165,7 +168,7 @@ class _Joint:
             if event.event == "open":
                 self._sent[relay.index].append((event.name, event.sequence))
                 return relay.index
-            if event.event in ("skip", "drop"):
+            if event.event in _LEFT_OUT:
                 self.events += self._for_readers(relay, event)
         elif event.event == "publish" and event.sequence == self._next[relay.index]:
             # (Else it was recorded twice: a process was killed as it published, and another one has finished that.)
@@ -176,7 +179,9 @@ class _Joint:
     def _for_readers(self, relay: Relay, event: Event) -> Iterator[Event]:
         for channel in relay.channels:
             port = self._plan.ports[self._plan.channels[channel].inport]
-            yield replace(event, task=self._plan.tasks[port.task].name, pattern=port.pattern)
+            task = self._plan.tasks[port.task]
+            if _tells(task, relay.reads):
+                yield replace(event, task=task.name, pattern=port.pattern)
 
     def _publish(self, own: _Own, event: Event, number: int) -> None:
         """A step is there for readers on its host; its producer has given it a number."""
@@ -199,6 +204,11 @@ class _Joint:
             return
         number = numbers.pop() if len(numbers) == 1 else UNCLEAR
         self.events.append(replace(event, sequence=number))
+
+
+def _tells(task: TaskPlan, host: int) -> bool:
+    """Whether a route to this host tells of steps that the task does not get: all of its hosts lack the same ones."""
+    return not spans(task) or lead_host(task) == host
 
 
 def _own(part: HostPart) -> _Own:
