@@ -17,7 +17,11 @@ from hosts.pseudo import HERE
 from hosts.rig import NEEDS, Rig
 from programs.build import build, parallel_c
 
-from support.running import WILKINS, Finished, run_tree, write_program
+from support.resuming import HOSTS as KEEPERS
+from support.resuming import SIMULATION, kill_all, make
+from support.running import WILKINS, Finished, run_tree, started_tree, wait_for, write_program
+from wilkins.launch.records.hosttraces import trace_of
+from wilkins.plan import planfile
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("hosts")]
 
@@ -92,6 +96,10 @@ def test_all_ranks_read_the_same_steps_together(mpi: str, tmp_path: Path) -> Non
     read = same_for_all(finished, 3, 60)
     assert read[-1] == 59, "the last step is always delivered"
     accounted(summary, len(read), 60, 2)
+    folder = tmp_path / "wilkins-runs" / "latest"
+    told = trace_of(folder, planfile.loads((folder / "plan.json").read_text()))
+    lost = [event.sequence for event in told if event.event == "drop"]
+    assert sorted(lost + read) == list(range(60)), "each is told once"
 
 
 CASES = [
@@ -310,6 +318,59 @@ def test_a_reader_that_ends_early_gets_no_more(placement: str, tmp_path: Path) -
     assert len(same_for_all(finished, sum(json.loads(placement)), 60)) == 3
     assert summary["channels"][0]["published"] == 60
     assert {one["steps"] for one in summary["crossings"]} == {3}
+
+
+AGAIN = """#!{python}
+import time
+from mpi4py import MPI
+import h5py
+from wilkins.transport import steps
+rank = MPI.COMM_WORLD.rank
+for name in steps.names():
+    with h5py.File(name) as file:
+        step, u = int(file.attrs["step"]), file["u"][:]
+    assert name == f"u{{step:04d}}.h5"
+    with open(f"seen{{rank}}.txt", "a") as seen:
+        seen.write(f"{{step}} {{u.sum()!r}}\\n")
+    time.sleep(0.12)
+"""
+RESUMED = """
+tasks:
+  - {{func: simulation.py, args: ["60", "0.03"], outports: [{{filename: "u*.h5"}}], restart: {{files: state.h5}}}}
+  - {{func: ./again.py, nprocs: {ranks}, placement: {placement}, restart: each-step,
+      inports: [{{filename: "u*.h5", io_freq: latest}}]}}
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("placement", ["[0, 1]", "[1, 1, 1]"])
+def test_a_resumed_run(placement: str, tmp_path: Path) -> None:
+    """It goes on where its reader was; from the beginning, if ranks were at different steps when they were killed."""
+    ranks = sum(json.loads(placement))
+    make(tmp_path, RESUMED.format(ranks=ranks, placement=placement), simulation=SIMULATION)
+    write_program(tmp_path / "again.py", AGAIN.format(python=sys.executable))
+    with started_tree([*WILKINS, "run", "--hosts", "a:2,b:1,c:1", "workflow.yaml"], tmp_path, KEEPERS):
+        records = tmp_path / "wilkins-runs" / "latest" / "hosts" / "b" / "trace.tsv"
+        wait_for(lambda: records.exists() and records.read_text().count("\topen\tagain\t") > 2, 60, "three steps")
+        wait_for(lambda: len(seen(tmp_path)) == ranks and len(seen(tmp_path)[0]) > 2, 60, "what was read of them")
+        kill_all(tmp_path)
+    before = seen(tmp_path)
+    done = run_tree([*WILKINS, "run", "--resume", "latest"], 100, tmp_path, KEEPERS)
+    assert done.code == 0, done.out + done.err
+    begins = re.search(r"^again +(its next step|the beginning) ", done.out, re.MULTILINE)
+    assert begins, done.out
+    read = [after[len(some) :] for some, after in zip(before, seen(tmp_path), strict=True)]
+    assert all(one == read[0] for one in read)
+    numbers = [int(line.split()[0]) for line in read[0]]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == 59
+    if begins[1] == "its next step":  # or the one that it had opened last, as far as its records tell
+        assert numbers[0] >= int(before[0][2].split()[0])
+
+
+def seen(folder: Path) -> list[list[str]]:
+    """What each rank has noted."""
+    return [path.read_text().splitlines() for path in sorted(folder.glob("seen*.txt"))]
 
 
 @pytest.fixture(scope="module")

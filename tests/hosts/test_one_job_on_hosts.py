@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from hosts.rig import NEEDS, Rig
+from hosts.test_newest_on_hosts import same_for_all
+from hosts.test_newest_on_hosts import workflow as newest
 from hosts.test_tasks_of_several_hosts import all_have_read, together
 from launch.conftest import ONE_STEP, PRODUCER, READER, Job
 from launch.test_one_job import MIXED, PLAIN, build
@@ -132,6 +134,18 @@ def test_ranks_write_and_read_one_file(rig: Rig, tmp_path: Path, mpi: str) -> No
         ):  # else a fault of MPICH 4.0 (docs/guides/hosts.md)
             break
     all_have_read(finished, 6)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mpi", ["pypi", "openmpi"])
+def test_ranks_that_leave_out_steps_get_the_same(rig: Rig, tmp_path: Path, mpi: str) -> None:
+    (tmp_path / "workflow.yaml").write_text(newest("mpich" if mpi == "pypi" else mpi))
+    for _ in range(3):
+        finished = run(rig, tmp_path, "node0:3,node1:1,node2:1", 5, family=mpi)
+        if finished.code != 4 or NOT_ENDED not in finished.err:  # as above
+            break
+    assert finished.code == 0, finished.err
+    same_for_all(finished, 3, 60)
 
 
 @pytest.mark.nightly
