@@ -44,14 +44,14 @@ def says_why(folder: Path, failed: Finished) -> bool:
 def test_damaged_pieces_of_steps_are_asked_for_again(tmp_path: Path, seed: int) -> None:
     """Whole steps, and what a reader draws at random of larger ones; both programs compare what they read."""
     pseudo.programs(tmp_path)
-    done = run(tmp_path, pair(12, 3_000_000, 1), f"seed={seed},flip=0.1")
+    done = run(tmp_path, pair(12, 3_000_000, 1), f"seed={seed},flip=0.05")
     assert done.code == 0, done.err
     assert NOTE in unwrapped(done.err)
     some = tmp_path / "some"
     some.mkdir()
     for name, text in (("makes.py", MAKES), ("reads.py", READS_SOME)):
         write_program(some / name, text.format(python=sys.executable))
-    done = run(some, SOME, f"seed={seed},flip=0.1")
+    done = run(some, SOME, f"seed={seed},flip=0.05")
     assert done.code == 0, done.err
     assert "all right" in done.out
     assert NOTE in unwrapped(done.err)
@@ -72,7 +72,7 @@ def test_damage_without_end_ends_the_run(tmp_path: Path, what: str) -> None:
 def test_what_ranks_on_several_hosts_read_is_right_or_the_run_fails(tmp_path: Path, seed: int) -> None:
     """What they write to another host and is damaged cannot be asked for again."""
     together(tmp_path, "mpich")
-    what = f"seed={seed},flip={(0.003, 0.05)[seed % 2]}" + (",flip-words=0.001" if seed % 4 > 1 else "")
+    what = f"seed={seed},flip={(0.001, 0.02)[seed % 2]}" + (",flip-words=0.001" if seed % 4 > 1 else "")
     done = on_this_machine(tmp_path, "a:4,b:4,c:4", environment=faults(what))
     if done.code == 0:
         all_have_read(done, 6)

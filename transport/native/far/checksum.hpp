@@ -1,8 +1,6 @@
-// A checksum of bytes that cross between hosts: the CRC-32C (Castagnoli) of four CRC-32C, each of every fourth word of
-// eight bytes, so that a processor computes these at once.
+// A checksum of bytes that cross between hosts: CRC-32C (Castagnoli), as iSCSI and file systems have it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,19 +8,16 @@ namespace wilkins::far {
 
 class Checksum {
 public:
-    using Lanes = std::array<uint32_t, 4>;  // one for each word of four
-
     // Bytes that follow those before.
     void add(const void* bytes, size_t count);
-    const Lanes& lanes() const { return lanes_; }
-    uint32_t value() const;
+    uint32_t value() const { return ~crc_; }
 
-    // The same by tables, as on a processor without an instruction for it.
+    // The same as on processors that lack some instructions: without those that multiply polynomials, and without any.
+    void add_by_words(const void* bytes, size_t count);
     void add_by_tables(const void* bytes, size_t count);
 
 private:
-    Lanes lanes_ = {~0u, ~0u, ~0u, ~0u};
-    size_t at_ = 0;
+    uint32_t crc_ = ~0u;
 };
 
 }  // namespace wilkins::far

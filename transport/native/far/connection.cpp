@@ -16,9 +16,9 @@ namespace wilkins::far {
 namespace {
 
 constexpr size_t kBuffer = sizeof(FrameHead) + Connection::kMostWords;
-// Pieces of so many bytes go straight to where they are to be, by calls that take no more than a core's cache holds,
-// from which their checksum is computed.
-constexpr size_t kDirect = 1 << 14, kCached = 1 << 18;
+// Pieces of so many bytes go straight to where they are to be. Their checksum is computed from a core's cache, which
+// holds a frame.
+constexpr size_t kDirect = 1 << 14;
 
 #ifdef WILKINS_HOOKS
 // A frame with one bit that is not as its checksum has it.
@@ -107,15 +107,17 @@ int Connection::begin_frame(bool ahead) {
 }
 
 int Connection::receive(Pieces to) {
-    bool damaged = false;
+    damaged_ranges_.clear();
+    uint64_t at = 0, frame = 0;  // what has come, and where in it the present frame begins
     while (!to.done()) {
         const iovec piece = to.first();
         if (left_ == 0) {
+            frame = at;
             if (const int error = begin_frame(piece.iov_len < kDirect)) return error;
         }
         size_t count = std::min(piece.iov_len, left_);
         if (begin_ == end_ && count >= kDirect) {
-            const ssize_t came = recv(fd_, piece.iov_base, std::min(count, kCached), 0);
+            const ssize_t came = recv(fd_, piece.iov_base, count, 0);
             const int error = errno;
             if (came == 0) return ECONNRESET;
             if (came < 0 && !goes_on(error)) return error;
@@ -131,10 +133,11 @@ int Connection::receive(Pieces to) {
             sum_.add(piece.iov_base, count);
             if (left_ == 0) damaged_ = sum_.value() != head_.checksum;
         }
-        damaged = damaged || damaged_;
         to.advance(count);
+        at += count;
+        if (damaged_ && (left_ == 0 || to.done())) damaged_ranges_.push_back({frame, at});
     }
-    return damaged ? EBADMSG : 0;
+    return damaged_ranges_.empty() ? 0 : EBADMSG;
 }
 
 }  // namespace wilkins::far

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/pieces.hpp"
+#include "board/step_token.hpp"
 #include "far/checksum.hpp"
 
 namespace wilkins::far {
@@ -24,8 +26,9 @@ class Connection {
 public:
     // Of a frame of words, and of one of bytes.
     static constexpr size_t kMostWords = 1 << 16;
-    // A kernel that is given 128 MB at once takes twice as long as with pieces that stay in a cache.
-    static constexpr size_t kMostBytes = 1 << 20;
+    // A kernel that is given 128 MB at once takes twice as long as with pieces that stay in a core's cache, and these
+    // are there already when it copies them: their checksum was computed before.
+    static constexpr size_t kMostBytes = 1 << 18;
 
     // The descriptor is the caller's. `interrupted`: asked where a signal interrupts a call; true: that fails with
     // EINTR.
@@ -42,6 +45,8 @@ public:
     // `send_bytes`, the connection can go on. ECONNRESET: the other side has left.
     int receive(Pieces to);
     int receive(void* to, size_t length) { return receive(one_piece(to, length)); }
+    // What of the bytes that the last call has received is not what was sent: frames, or parts of them.
+    const std::vector<ByteRange>& damaged() const { return damaged_ranges_; }
 
     static Pieces one_piece(const void* at, size_t length) {
         Pieces pieces;
@@ -65,6 +70,7 @@ private:
     bool checked_ = false;        // it was checked when it came
     bool damaged_ = false;
     Checksum sum_;
+    std::vector<ByteRange> damaged_ranges_;
 };
 
 }  // namespace wilkins::far
