@@ -175,7 +175,7 @@ EVENTS: Mapping[str, Event] = {
     "not_handed_on": error("'{name}' cannot be handed to the program that takes the process: {error:e}"),
     "not_kept_for_child": error("'{name}' is open as the program forks, and cannot be kept for its child: {error:e}"),
     "not_at_home": error("{who}: what it wrote of '{name}' did not all get to the host of the file: {error:e}"),
-    "damaged_on_the_way": note("{who}: bytes of '{name}' were damaged on their way from {where}, as their checksum shows, and were asked for again; let somebody look at the network"),
+    "damaged_on_the_way": note("{who}: bytes of '{name}' ({owners}) were damaged on their way from {where}, as their checksum shows, and were asked for again; let somebody look at the network"),
     "stays_damaged": error("{who}: bytes of '{name}' were damaged on their way between hosts, as their checksum shows, and were not to be had otherwise; let somebody look at the network"),
     "did_not_come": error("{who}: bytes of '{name}' did not come from the host that has them: {error:e}"),
     # Memory.

@@ -11,6 +11,7 @@ import ctypes
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 from wilkins.transport import handshake
 from wilkins.transport.board import native_library
@@ -22,6 +23,33 @@ ELSEWHERE = "WILKINS_FILES_ELSEWHERE"
 SERVICE = "files"
 
 
+_RANGES = ctypes.POINTER(ctypes.c_uint64)
+_OWNERS = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_void_p,
+    ctypes.c_uint64,
+    _RANGES,
+    ctypes.c_uint64,
+    _RANGES,
+    ctypes.c_uint64,
+    ctypes.c_void_p,
+    ctypes.c_uint64,
+)
+
+
+def _pairs(ranges: ctypes._Pointer[ctypes.c_uint64], count: int) -> list[tuple[int, int]]:
+    return [(ranges[2 * number], ranges[2 * number + 1]) for number in range(count)]
+
+
+def _owners(at: int, size: int, here: Any, here_count: int, ranges: Any, count: int, words: int, room: int) -> None:
+    """Say whose bytes those are that were damaged on their way."""
+    from wilkins.contents.owners import owners  # it brings h5py
+
+    data = memoryview((ctypes.c_char * size).from_address(at)).cast("B") if size else memoryview(b"")
+    said = owners(data.toreadonly(), _pairs(here, here_count), _pairs(ranges, count)).encode()[: room - 1]
+    ctypes.memmove(words, said, len(said))
+
+
 def run_key() -> bytes:
     """The key of the run that this process is part of."""
     return handshake.read_key(Path(os.environ["WILKINS_RUN"]))
@@ -30,8 +58,10 @@ def run_key() -> bytes:
 def serve(listener: socket.socket) -> None:
     """Serve whoever connects there and knows the key, until this process ends."""
     native = ctypes.CDLL(str(native_library())).wilkins_serve_far_file
+    owners = _OWNERS(_owners)
+    native.argtypes = [ctypes.c_int, _OWNERS]
     for wire in handshake.AuthenticatedListener(listener, SERVICE, run_key()):
-        if native(wire.fileno()):
+        if native(wire.fileno(), owners):
             wire.close()  # there is no thread for it
         else:
             wire.detach()

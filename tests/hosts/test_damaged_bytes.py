@@ -22,6 +22,7 @@ tasks:
   - {func: ./reads.py, args: ["7"], inports: [{filename: "f*.h5"}]}
 """
 NOTE = "were damaged on their way from"
+OWNED = re.compile(rf"bytes of '\S+' \((dataset|datasets|metadata) ([^()]*)\) {NOTE}")
 
 
 def unwrapped(said: str) -> str:
@@ -32,6 +33,15 @@ def run(folder: Path, workflow: str, what: str, hosts: str = "a:1,b:1") -> Finis
     (folder / "workflow.yaml").write_text(workflow)
     words = [*WILKINS, "run", "--hosts", hosts, "workflow.yaml"]
     return run_tree(words, 90, folder, {"WILKINS_RSH": str(pseudo.HERE), **faults(what)})
+
+
+def whose(folder: Path) -> set[str]:
+    """What the notes name, each of which names something."""
+    notes = [line for line in (folder / "wilkins-runs/latest/layer.log").read_text().splitlines() if NOTE in line]
+    found = [match for line in notes if (match := OWNED.search(line))]
+    assert notes
+    assert len(found) == len(notes), notes
+    return {name for match in found for name in re.findall(r"'([^']*)'", match[2]) or ["metadata"]}
 
 
 def says_why(folder: Path, failed: Finished) -> bool:
@@ -47,6 +57,7 @@ def test_damaged_pieces_of_steps_are_asked_for_again(tmp_path: Path, seed: int) 
     done = run(tmp_path, pair(12, 3_000_000, 1), f"seed={seed},flip=0.05")
     assert done.code == 0, done.err
     assert NOTE in unwrapped(done.err)
+    assert whose(tmp_path) <= {"metadata", "/x"}
     some = tmp_path / "some"
     some.mkdir()
     for name, text in (("makes.py", MAKES), ("reads.py", READS_SOME)):
@@ -55,6 +66,7 @@ def test_damaged_pieces_of_steps_are_asked_for_again(tmp_path: Path, seed: int) 
     assert done.code == 0, done.err
     assert "all right" in done.out
     assert NOTE in unwrapped(done.err)
+    assert whose(some) <= {"metadata", "/plain", "/chunked", "/packed"}
 
 
 @pytest.mark.usual("flip=1")

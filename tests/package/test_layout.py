@@ -24,7 +24,8 @@ ROOMS = {
     "errors": "values",
     "flow": "errors values",
     "compression": "errors flow",
-    "transport": "atomic compression errors values",
+    "contents": "",
+    "transport": "atomic compression contents errors values",
     "workflows": "transport",
     "names": "",
     "schema": "errors names flow values",
@@ -78,7 +79,6 @@ ROOMS = {
     "launch/hostjob": "atomic errors terminal transport plan launch/programs launch/watch launch/records launch "
     "launch/job launch/hosts values",
     "doctor": "errors schema terminal spec plan transport launch/programs",
-    "contents": "",
     "record": "atomic contents errors names terminal schema spec plan transport launch/programs doctor",
     "report": "compression contents errors flow transport names schema terminal tasks spec plan launch/records",
     "report/crate": "doctor errors launch/records names plan report terminal",

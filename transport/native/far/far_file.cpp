@@ -18,7 +18,7 @@
 #include "board/step_token.hpp"
 #include "far/far_wire.hpp"
 #include "far/handshake.hpp"
-#include "events.hpp"
+#include "far/damage.hpp"
 #include "far/runs.hpp"
 
 namespace wilkins {
@@ -106,7 +106,7 @@ std::unique_ptr<FarFile> FarFile::greet(const char* where, const far::Hello& hel
     }
     const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
     if (wire < 0) return nullptr;
-    std::unique_ptr<FarFile> file(new FarFile(wire, hello.use, hello.name, where));
+    std::unique_ptr<FarFile> file(new FarFile(wire, hello, where));
     const std::string key = handshake::run_key();
     handshake::Bytes32 challenge{}, expected{}, proof{};
     *error = key.empty() ? EACCES : receive_plain(wire, challenge);
@@ -163,6 +163,14 @@ bool FarFile::ask_whether_left_out(const char* where, const char* name) {
     return greet(where, hello, &opened, &error) && opened.number != 0;
 }
 
+FarFile::FarFile(int wire, const far::Hello& hello, const char* where)
+    : wire_(wire),
+      use_(hello.use),
+      name_(hello.name),
+      where_(where),
+      lead_(hello.use == Use::part ? hello.address : where),
+      connection_(wire) {}
+
 FarFile::~FarFile() { raw::close(wire_); }
 
 void FarFile::fail(int error) {
@@ -209,12 +217,12 @@ bool FarFile::receive_bytes(const Asked& asked, std::vector<Asked>* damaged) {
     return error_ == 0;
 }
 
-bool FarFile::may_ask_again() {
+bool FarFile::may_ask_again(const std::vector<ByteRange>& bytes) {
     if (++damaged_ > far::kMostDamaged) {
         fail(EBADMSG);
         return false;
     }
-    log_event(event::damaged_on_the_way(name_.c_str(), where_.c_str()));
+    far::note_damage(lead_.c_str(), token_, name_.c_str(), where_.c_str(), bytes);
     return true;
 }
 
@@ -240,7 +248,9 @@ void FarFile::collect() {
         if (!collect_one(one, runs, &elsewhere, &damaged)) return;
     }
     if (!elsewhere.empty()) read_elsewhere(elsewhere);
-    if (damaged.empty() || !may_ask_again()) return;
+    std::vector<ByteRange> bytes;
+    for (const Asked& one : damaged) bytes.push_back({one.place, one.place + one.length});
+    if (damaged.empty() || !may_ask_again(bytes)) return;
     for (const Asked& one : damaged) read(one.place, one.memory, one.length);
     collect();
 }
@@ -347,7 +357,9 @@ void FarFile::collect_gathered() {
         for (const ByteRange& range : ranges) pieces.add(gathers_to_ + range.begin, range.end - range.begin);
         error = connection_.receive(std::move(pieces));
         if (error == EBADMSG) {
-            if (!may_ask_again()) return;
+            std::vector<far::Crossed> crossed;
+            for (const ByteRange& range : ranges) crossed.push_back({range.begin, range.end, range.end - range.begin});
+            if (!may_ask_again(far::damaged_bytes(crossed, connection_.damaged()))) return;
             gather(std::move(ranges), gathers_to_);
             collect_gathered();
             return;
@@ -393,6 +405,16 @@ int FarFile::set_eof(uint64_t size) {
 int FarFile::publish() {
     uint64_t nothing = 0;
     return ask(far::publish, 0, 0, &nothing);
+}
+
+std::string FarFile::owners(const std::vector<ByteRange>& bytes) {
+    constexpr uint64_t kMost = 1 << 12;
+    send(far::owners, 0, 0, bytes.size(), bytes.data(), bytes.size() * sizeof(ByteRange));
+    push();
+    uint64_t length = 0;
+    if (error_ != 0 || answer(&length) != 0 || length > kMost) return "";
+    std::string words(length, ' ');
+    return receive(words.data(), length) ? words : "";
 }
 
 int FarFile::close() {

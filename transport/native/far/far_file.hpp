@@ -73,14 +73,15 @@ public:
     int lock(short kind);
     int set_eof(uint64_t size);
     int publish();
+    // Whose these bytes of a published step are, in words; empty: that is not known.
+    std::string owners(const std::vector<ByteRange>& bytes);
     // The server lets go of the step.
     int close();
 
 private:
     // Connects, and says what for. nullptr, with an errno, if that cannot be.
     static std::unique_ptr<FarFile> greet(const char* where, const far::Hello& hello, far::Opened* opened, int* error);
-    FarFile(int wire, Use use, const char* name, const char* where)
-        : wire_(wire), use_(use), name_(name), where_(where), connection_(wire) {}
+    FarFile(int wire, const far::Hello& hello, const char* where);
     int ask(uint32_t what, int32_t kind, uint64_t length, uint64_t* value);
     struct Asked {
         uint64_t place;
@@ -95,8 +96,8 @@ private:
     bool keep(uint64_t begin, uint64_t end, const unsigned char* bytes);
     bool collect_one(const Asked& asked, uint64_t runs, std::vector<Elsewhere>* elsewhere, std::vector<Asked>* damaged);
     void read_elsewhere(const std::vector<Elsewhere>& pieces);
-    // Bytes of the step have come damaged, and are asked for again; false: that has been so too often.
-    bool may_ask_again();
+    // These bytes of the step have come damaged, and are asked for again; false: that has been so too often.
+    bool may_ask_again(const std::vector<ByteRange>& bytes);
     FarFile* other(uint64_t host);
     void send(uint32_t what, int32_t kind, uint64_t place, uint64_t length, const void* bytes, size_t count);
     void push();
@@ -112,6 +113,7 @@ private:
     Use use_;
     std::string name_;
     std::string where_;
+    std::string lead_;  // where that of the host is on which the step was made
     far::Connection connection_;
     StepToken token_{};
     uint64_t number_ = 0;   // of this host, among those that have bytes of the step; 0: it may have none

@@ -20,6 +20,7 @@ enum What : uint32_t {
     publish,  // publishes it as it is now
     put,      // says that the rank's host has these bytes now
     host,     // asks where the server of a host is that has some (`kind`: its number)
+    owners,   // asks whose the bytes of `length` ranges are, which follow
     close,    // lets go of the step
 };
 
@@ -37,7 +38,8 @@ struct Request {
 };
 
 // To all but `write` and `put`. To `read`: so many runs follow, that say where the bytes are, and then the bytes of
-// runs without a host; or, if there are none, all. To `gather`: all bytes. To `host`: its address.
+// runs without a host; or, if there are none, all. To `gather`: all bytes. To `host`: its address. To
+// `owners`: a text of so many bytes.
 struct Answer {
     int64_t error;
     uint64_t value;

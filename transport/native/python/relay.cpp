@@ -18,8 +18,8 @@
 
 #include "board/border.hpp"
 #include "board/trace.hpp"
-#include "events.hpp"
 #include "far/connection.hpp"
+#include "far/damage.hpp"
 #include "far/far_wire.hpp"
 #include "queue/origins.hpp"
 #include "queue/queue.hpp"
@@ -110,6 +110,7 @@ public:
         return unlocked([&] { return connection_.receive(std::move(to)); });
     }
     int receive(void* to, uint64_t count) { return receive(Connection::one_piece(to, count)); }
+    const std::vector<ByteRange>& damaged() const { return connection_.damaged(); }
     int send_words(const void* words, uint64_t count, bool more) {
         return unlocked([&] { return connection_.send_words(Connection::one_piece(words, count), more); });
     }
@@ -393,8 +394,26 @@ struct Coming {
     std::vector<unsigned char> packed;
 };
 
+// `damaged`: what of that which has come.
+void note_damage(const StepFile& step, const char* server, const StepToken& token, const Coming& coming,
+                 const std::vector<ByteRange>& damaged) {
+    std::vector<far::Crossed> crossed;
+    const auto add = [&](uint64_t begin, uint64_t end) { crossed.push_back({begin, end, end - begin}); };
+    if (coming.pieces.empty())
+        for (const homes::Range& range : coming.brought) add(range.begin, range.end);
+    uint64_t at = 0;
+    for (const Piece& piece : coming.pieces) {
+        add(at, piece.begin);
+        at = piece.end;
+    }
+    if (!coming.pieces.empty()) add(at, coming.brought[0].end);
+    for (const Piece& piece : coming.pieces) crossed.push_back({piece.begin, piece.end, piece.stored});
+    const PythonUnlocked python;
+    far::note_damage(server, token, step.name(), "its producer's host", far::damaged_bytes(crossed, damaged));
+}
+
 // The step's bytes, once more if they were damaged on the way.
-int receive_bytes(OtherHalf& sender, const StepFile& step, Coming* coming) {
+int receive_bytes(OtherHalf& sender, const StepFile& step, const char* server, const StepToken& token, Coming* coming) {
     uint64_t length = 0;
     for (const Piece& piece : coming->pieces) length += piece.stored;
     coming->packed.resize(length);
@@ -407,7 +426,7 @@ int receive_bytes(OtherHalf& sender, const StepFile& step, Coming* coming) {
         bytes.add(coming->packed.data(), length);
         const int error = sender.receive(std::move(bytes));
         if (error != EBADMSG || tries > far::kMostDamaged) return error;
-        log_event(event::damaged_on_the_way(step.name(), "its producer's host"));
+        note_damage(step, server, token, *coming, sender.damaged());
         const Ask again = {kAgain};
         if (const int failed = sender.send_words(&again, sizeof(again), false)) return failed;
     }
@@ -422,7 +441,7 @@ int fill(OtherHalf& sender, const StepFile& step, const Head& head, const std::v
          Coming* coming, const char* server, Unpack unpack) {
     uint64_t count = 0;
     for (const homes::Range& range : coming->brought) count += range.end - range.begin;
-    int error = receive_bytes(sender, step, coming);
+    int error = receive_bytes(sender, step, server, head.token, coming);
     if (!error && unpack) {
         const Packing packing = {coming->pieces.data(),
                                  coming->pieces.size(),

@@ -23,6 +23,7 @@
 #include "steps/handles.hpp"
 #include "steps/homes.hpp"
 #include "steps/snapshot.hpp"
+#include "store/far_server.hpp"
 #include "store/store.hpp"
 
 namespace wilkins {
@@ -127,6 +128,21 @@ bool give_address(Connection& rank, const StepFile* step, int32_t number) {
            rank.send_words(Connection::one_piece(address, sizeof(address))) == 0;
 }
 
+// Nothing is brought for it: who asks may have the table of what is elsewhere.
+bool give_owners(Connection& rank, const StepFile* step, uint64_t count, Owners owners) {
+    std::vector<ByteRange> ranges;
+    if (!take_ranges(rank, count, &ranges)) return false;
+    char words[1024] = {};
+    const uint64_t size = step->eof();
+    std::vector<ByteRange> here = {{0, size}};
+    if (step->state->lazy) here = homes::here_among(step->state->slot, here, size);
+    if (owners != nullptr && !step->writable())
+        owners(step->data(), size, here.data(), here.size(), ranges.data(), ranges.size(), words, sizeof(words));
+    const size_t length = strnlen(words, sizeof(words));
+    return answer(rank, 0, length, length > 0) &&
+           (length == 0 || rank.send_words(Connection::one_piece(words, length)) == 0);
+}
+
 // The number of the host of a rank that writes, if bytes of the step may be there. That serves nothing where they are
 // wanted here before readers ask for them.
 uint64_t number_for(const far::Hello& hello, const StepFile& step) {
@@ -137,7 +153,7 @@ uint64_t number_for(const far::Hello& hello, const StepFile& step) {
 }
 
 // Does what the rank asks, until it lets go of the step. Its end lets go of it, too.
-void serve_step(Connection& rank, StepFile* step, uint64_t number) {
+void serve_step(Connection& rank, StepFile* step, uint64_t number, Owners owners) {
     int error = 0;  // of writes
     for (;;) {
         far::Request request{};
@@ -151,6 +167,7 @@ void serve_step(Connection& rank, StepFile* step, uint64_t number) {
         else if (goes_on && request.what == far::read) goes_on = give_read(rank, step, request, number);
         else if (goes_on && request.what == far::gather) goes_on = give_gathered(rank, step, request.length);
         else if (goes_on && request.what == far::host) goes_on = give_address(rank, step, request.kind);
+        else if (goes_on && request.what == far::owners) goes_on = give_owners(rank, step, request.length, owners);
         else if (goes_on && request.what == far::eof) goes_on = answer(rank, 0, step->eof());
         else if (goes_on && request.what == far::cut) goes_on = answer(rank, step->set_eof(request.length), 0);
         else if (goes_on && request.what == far::publish)
@@ -245,7 +262,7 @@ bool misses(const char* name) {
     return false;
 }
 
-void serve_connection(int wire) {
+void serve_connection(int wire, Owners owners) {
     const int now = 1;
     setsockopt(wire, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
     Connection rank(wire);
@@ -274,15 +291,16 @@ void serve_connection(int wire) {
         if (step != nullptr) close_step(step);
     } else if (step != nullptr) {
         if (hello.use == Use::keep) keep_step(wire, step);
-        else serve_step(rank, step, number);
+        else serve_step(rank, step, number, owners);
     }
 }
 
 }  // namespace
 
-void serve_far_file(int wire) {
-    std::thread([wire] {
-        guarded("the server of files", [&] { return serve_connection(wire), 0; }, [](int error) { return error; });
+void serve_far_file(int wire, Owners owners) {
+    std::thread([wire, owners] {
+        guarded(
+            "the server of files", [&] { return serve_connection(wire, owners), 0; }, [](int error) { return error; });
         raw::close(wire);
     }).detach();
 }

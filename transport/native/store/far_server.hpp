@@ -1,10 +1,19 @@
 // The server of a task's files for its ranks on other hosts.
 #pragma once
 
+#include <cstdint>
+
+#include "board/step_token.hpp"
+
 namespace wilkins {
 
+// Says whose the bytes of these ranges of an HDF5 file are, of which there are those of `here`. The words, and a zero
+// byte, fit into `room`.
+using Owners = void (*)(const unsigned char* file, uint64_t size, const ByteRange* here, uint64_t here_count,
+                        const ByteRange* ranges, uint64_t count, char* words, uint64_t room);
+
 // Serves, in a thread of its own, a file of this process's task to a rank on another host, which has shown that it
-// knows the key (transport/handshake.py). Closes the connection at the end.
-void serve_far_file(int wire);
+// knows the key (transport/handshake.py). Closes the connection at the end. `owners` may be nullptr.
+void serve_far_file(int wire, Owners owners);
 
 }  // namespace wilkins

@@ -1,0 +1,131 @@
+"""Whose the bytes are at places of an HDF5 file: which dataset's."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+Range = tuple[int, int]
+"""A first byte, and the one after the last."""
+
+_MOST_NAMED = 3
+_MOST_LETTERS = 100
+_MOST_SECONDS = 3.0
+_NAME = b"/wilkins/step"
+"""By which HDF5 knows the file: no port has such a name."""
+
+
+class _Bytes(io.RawIOBase):
+    """The bytes of a file of which there are some, as HDF5 asks for them."""
+
+    def __init__(self, data: memoryview, here: Sequence[Range]) -> None:
+        super().__init__()
+        self._data, self._here, self._at = data, here, 0
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """What is next of them.
+
+        Raises:
+            OSError: some of that is not there.
+        """
+        into = memoryview(buffer).cast("B")
+        some = self._data[self._at : self._at + len(into)]
+        end = self._at + len(some)
+        if some and not any(first <= self._at and end <= last for first, last in self._here):
+            raise OSError("these bytes are on another host")
+        into[: len(some)] = some
+        self._at = end
+        return len(some)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Goes to a place."""
+        self._at = offset + (0, self._at, len(self._data))[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """The place."""
+        return self._at
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+def owners(data: memoryview, here: Sequence[Range], ranges: Sequence[Range]) -> str:
+    """Whose these bytes are, in words: those of datasets, or else of the file's metadata. Empty: that cannot be found,
+    as if this is no HDF5 file.
+
+    Args:
+        here: what there is of the file.
+    """
+    try:
+        return _words(sorted(_found(data, here, ranges)))
+    except (OSError, RuntimeError, ValueError, KeyError, TimeoutError):
+        return ""
+
+
+def _words(names: Sequence[str]) -> str:
+    if not names:
+        return "metadata of the file"
+    shown = ", ".join(
+        repr(name if len(name) <= _MOST_LETTERS else f"...{name[-_MOST_LETTERS:]}") for name in names[:_MOST_NAMED]
+    )
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{'datasets' if len(names) > 1 else 'dataset'} {shown}{more}"
+
+
+def _found(data: memoryview, here: Sequence[Range], ranges: Sequence[Range]) -> set[str]:
+    import h5py
+
+    end = time.monotonic() + _MOST_SECONDS
+    found: set[str] = set()
+
+    def look(root: h5py.h5g.GroupID, name: bytes) -> None:
+        if time.monotonic() > end:
+            raise TimeoutError
+        item = h5py.h5o.open(root, name)
+        if isinstance(item, h5py.h5d.DatasetID) and any(_meet(one, ranges) for one in _places(item)):
+            found.add("/" + name.decode("utf-8", "backslashreplace"))
+
+    # Nothing else may refer to `access`: HDF5 would free it after the interpreter has ended, and crash.
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_fileobj_driver(h5py.h5fd.fileobj_driver, _Bytes(data, here))
+    with h5py.File(h5py.h5f.open(_NAME, h5py.h5f.ACC_RDONLY, access)) as file:
+        if file.userblock_size:
+            raise ValueError("HDF5 counts places from behind the user block, or not, as it happens")
+        root = h5py.h5g.open(file.id, b"/")
+        h5py.h5o.visit(root, partial(look, root))
+    return found
+
+
+def _meet(one: Range, ranges: Iterable[Range]) -> bool:
+    return any(one[0] < last and first < one[1] for first, last in ranges)
+
+
+def _places(dataset: Any) -> Iterator[Range]:
+    """Where its elements are in the file."""
+    import h5py
+
+    properties = dataset.get_create_plist()
+    if properties.get_layout() == h5py.h5d.CONTIGUOUS:
+        offset = dataset.get_offset()
+        if offset is not None and not properties.get_external_count():
+            yield offset, offset + math.prod(dataset.shape or (0,)) * dataset.get_type().get_size()
+    elif properties.get_layout() == h5py.h5d.CHUNKED:
+        chunks: list[Any] = []
+        if hasattr(dataset, "chunk_iter"):
+            dataset.chunk_iter(chunks.append)
+        else:
+            chunks = [dataset.get_chunk_info(number) for number in range(dataset.get_num_chunks())]
+        for one in chunks:
+            if one.byte_offset is not None:
+                yield one.byte_offset, one.byte_offset + one.size
