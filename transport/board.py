@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wilkins import atomic
 from wilkins.errors import WilkinsError
@@ -22,6 +22,9 @@ from wilkins.transport import plan_table, report_table
 from wilkins.transport.plan_table import Arrays, Begin, BoardChannel, BoardPort, BoardTask, FirstStep
 from wilkins.transport.report_table import FailedOpen, Holder, Report
 from wilkins.values import restored
+
+if TYPE_CHECKING:
+    from wilkins.transport.events import Logged
 
 VERSION = plan_table.VERSION ^ report_table.VERSION
 """Of what this package and the library tell each other."""
@@ -486,7 +489,17 @@ class Board:
         from wilkins.transport.events import read  # few runs say it
 
         logged = read(line)
+        if logged and logged.code == "changed_in_memory":
+            return self._with_owners(logged)
         return logged.words if logged else line
+
+    def _with_owners(self, logged: Logged) -> str:
+        """The words on bytes that have changed in memory, with whose they are."""
+        from wilkins.transport.damaged import owners_in  # hardly any run needs it
+
+        slot, begin, end = (int(logged.arguments[name]) for name in ("slot", "begin", "end"))
+        owners = owners_in(self.path / f"a{slot}", begin, end)
+        return f"{logged.words} ({owners})" if owners else logged.words
 
     def expect_step(self, outport: int, rank: int, size: int, most: int) -> None:
         """Say what `make_ready` goes by: a step of the rank will take `size` bytes, 0 if that is not known before there

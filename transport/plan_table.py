@@ -181,6 +181,7 @@ class AccessKeys(ReadKeys):
         default="wait",
     )
     keep: int = member(UINT, "out: so many of its newest files have a second name in the run's records", default=0)
+    checked: bool = member(UINT, "out: its steps have checksums in memory (see steps/sums.hpp)", default=False)
     part_of: int = member(
         UINT, "out: of a task with ranks on several hosts: a number that this host's parts of the port share", default=0
     )

@@ -49,6 +49,7 @@ _REASONS = {
     errno.EPROTO: "the other half of the relay says what this one does not understand",
     errno.EBADMSG: "bytes were damaged on their way between its halves, as their checksum shows; "
     "let somebody look at the network",
+    errno.EIO: "bytes of the step are not those that were published any more, as their checksum shows",
     errno.EINTR: "the run is being stopped",
     errno.ENOTDIR: "its producer has turned to another folder meanwhile; let it give absolute names",
 }

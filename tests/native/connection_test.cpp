@@ -46,16 +46,20 @@ void checksums_are_those_of_the_standard() {
     for (int round = 0; round < 300; ++round) {
         const std::vector<char> bytes = any_bytes(below(round % 30 ? 2000 : 300'000));
         const size_t most = round % 3 ? 600 : 200'000;
-        Checksum sum, by_words, by_tables;
+        Checksum sum, by_words, by_tables, by_parts;
         for (size_t at = 0; at < bytes.size();) {
             const size_t count = std::min<size_t>(bytes.size() - at, 1 + below(most));
             sum.add(bytes.data() + at, count);
             by_words.add_by_words(bytes.data() + at, count);
             by_tables.add_by_tables(bytes.data() + at, count);
+            Checksum part;
+            part.add(bytes.data() + at, count);
+            by_parts.add_known(part.value(), count);
             at += count;
         }
         CHECK(sum.value() == crc({bytes.begin(), bytes.end()}));
         CHECK(by_words.value() == sum.value() && by_tables.value() == sum.value());
+        CHECK(by_parts.value() == sum.value());
     }
 }
 
@@ -172,6 +176,42 @@ void damage_does_not_pass() {
     }
 }
 
+std::vector<uint32_t> sums_of(const std::vector<char>& bytes) {
+    std::vector<uint32_t> sums;
+    for (size_t at = 0; at < bytes.size(); at += Connection::kSummed) {
+        Checksum sum;
+        sum.add(bytes.data() + at, std::min(Connection::kSummed, bytes.size() - at));
+        sums.push_back(sum.value());
+    }
+    return sums;
+}
+
+// What is sent with checksums that were made before is what had them, or is found out: at the frame that it is in.
+void known_checksums_are_those_of_the_bytes() {
+    for (int round = 0; round < 20; ++round) {
+        std::vector<char> bytes = any_bytes(any_size() + 1);
+        const std::vector<uint32_t> sums = sums_of(bytes);
+        const size_t changed = below(bytes.size());
+        const bool damaged = below(2) != 0;
+        if (damaged) bytes[changed] ^= 1;
+        const Pair pair;
+        std::thread sender([&] {
+            Connection connection(pair.ends[0]);
+            CHECK(connection.send_summed(Connection::one_piece(bytes.data(), bytes.size()), sums) == 0);
+        });
+        Connection connection(pair.ends[1]);
+        std::vector<char> came(bytes.size());
+        CHECK(connection.receive(came.data(), came.size()) == (damaged ? EBADMSG : 0));
+        CHECK(came == bytes && connection.damaged().size() == (damaged ? 1 : 0));
+        if (damaged) {
+            const ByteRange range = connection.damaged()[0];
+            CHECK(range.begin <= changed && changed < range.end);
+            CHECK(range.end - range.begin <= Connection::kMostBytes);
+        }
+        sender.join();
+    }
+}
+
 // After bytes of a step that were damaged, what follows is not.
 void goes_on_behind_damaged_bytes() {
     std::vector<char> wire = on_the_wire(any_bytes(3'000'000), false);
@@ -205,6 +245,7 @@ int main() {
     checksums_are_those_of_the_standard();
     all_comes_as_it_was_sent();
     damage_does_not_pass();
+    known_checksums_are_those_of_the_bytes();
     goes_on_behind_damaged_bytes();
     return 0;
 }

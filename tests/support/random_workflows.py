@@ -362,6 +362,8 @@ def workflow(case: Case) -> dict[str, Any]:
         outport["memory"] = case.memory
     if case.seed % 3 == 0:
         outport["compress"] = [{"dset": "*"}]
+    if case.seed % 5 < 2:
+        outport["checked"] = True
     producer: dict[str, Any] = {"name": "sim", "func": "./write.py", "args": ["sim{instance}"], "outports": [outport]}
     tasks = [producer | {"taskCount": len(case.producers)}]
     for name, consumer in case.consumers.items():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,6 +75,12 @@ def owners(data: memoryview, here: Sequence[Range], ranges: Sequence[Range]) -> 
         return ""
 
 
+def main() -> None:
+    """Print whose bytes those are that the arguments say: a file, the first byte, the one after the last."""
+    data = memoryview(Path(sys.argv[1]).read_bytes())
+    print(owners(data, [(0, len(data))], [(int(sys.argv[2]), int(sys.argv[3]))]))
+
+
 def _words(names: Sequence[str]) -> str:
     if not names:
         return "metadata of the file"
@@ -129,3 +137,7 @@ def _places(dataset: Any) -> Iterator[Range]:
         for one in chunks:
             if one.byte_offset is not None:
                 yield one.byte_offset, one.byte_offset + one.size
+
+
+if __name__ == "__main__":
+    main()

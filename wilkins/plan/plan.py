@@ -265,6 +265,8 @@ class PortPlan(ReadKeys):
     and the relative bound."""
     compress_when: str = "always"
     """Out-ports: ``always``, or ``faster``: only where steps arrive earlier by that."""
+    checked: bool = False
+    """Out-ports: steps have checksums in memory."""
     step_bytes: int = 0
     """Out-ports: bytes of a step, by the task's model; 0: unknown."""
     per_rank: bool = False

@@ -87,6 +87,7 @@ class Ports:
             "cap_bytes": cap if mode in ("memory", "both") else 0,
             "compress": tuple((rule.dset, rule.absolute, rule.relative) for rule in port.compress),
             "compress_when": port.compress_when,
+            "checked": port.checked,
             "keep": _kept(task, port) if mode in ("both", "file") else 0,
             "step_bytes": task.model.size if task.model else 0,
             "per_rank": bool(task.model and task.model.files == "per-rank"),

@@ -353,6 +353,7 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
             part_of=_part_of(plan, outport) if direction == "out" else 0,
             far_host=other + 1,
             on_demand=on_demand and direction == "out",
+            checked=outport.checked and direction == "out",
             origin=outport.origin,
         )
     )

@@ -13,6 +13,7 @@ from wilkins.spec.workflow import InPort, OutPort, Port, Task, ready_made
 _OF_FILES = {
     "device": "device memory is for what HDF5 reads and writes",
     "compress": "such steps stay on one host",
+    "checked": "checksums are of single files in memory",
     "dsets": "datasets are those of one HDF5 file",
     "as_": "the program calls them by their own names",
     "opens_per_step": "a step is opened as often as the program likes",

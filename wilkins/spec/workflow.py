@@ -178,6 +178,12 @@ class OutPort(Port):
         doc="`always`: each step is compressed; `faster`: it crosses as it is, with every bit, or within the bounds of "
         "`compress`, whichever arrives first by what was measured of the network and of compression.",
     )
+    checked: bool = key(
+        boolean(),
+        default=False,
+        doc="Steps have checksums, made when they are published and compared when they are read, also on other hosts: "
+        "bits that change in memory meanwhile end the run, and no program reads them. Steps cross whole.",
+    )
     publish: PublishRule = key(
         Publish(),
         default=PublishRule(),

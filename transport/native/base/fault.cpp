@@ -32,7 +32,7 @@ struct Settings {
     std::string end;  // the point at which the process sends itself a signal, or throws
     int end_at = 1;
     int end_by = SIGKILL;  // 0: throws
-    double flip = 0, flip_words = 0;
+    double flip = 0, flip_words = 0, flip_memory = 0;
     std::string task;
     int rank = -1;
 };
@@ -71,6 +71,7 @@ void set(Settings& to, const std::string& key, const std::string& value) {
     if (key == "chance") to.chance = strtod(value.c_str(), nullptr);
     if (key == "flip") to.flip = strtod(value.c_str(), nullptr);
     if (key == "flip-words") to.flip_words = strtod(value.c_str(), nullptr);
+    if (key == "flip-memory") to.flip_memory = strtod(value.c_str(), nullptr);
     if (key == "task") to.task = value;
     if (key == "rank") to.rank = atoi(value.c_str());
     if (key == "kill" || key == "stop" || key == "throw") {
@@ -113,10 +114,15 @@ void configure(const char* task, int rank) {
     enabled = found;
 }
 
-bool flips(bool bytes) {
-    const double chance = bytes ? settings().flip : settings().flip_words;
-    return enabled && chance > 0 && draw() < chance;
-}
+namespace {
+
+bool falls_out(double chance) { return enabled && chance > 0 && draw() < chance; }
+
+}  // namespace
+
+bool flips(bool bytes) { return falls_out(bytes ? settings().flip : settings().flip_words); }
+
+bool flips_memory() { return falls_out(settings().flip_memory); }
 
 void hit(const char* point) {
     if (settings().end == point && arrivals.fetch_add(1) + 1 == settings().end_at) {

@@ -11,6 +11,7 @@
 //     throw=publish.shown:3       be without memory there: std::bad_alloc
 //     flip=0.1                    damage one in ten of the pieces of steps that it sends to other hosts
 //     flip-words=0.1              likewise of what its messages say
+//     flip-memory=0.1         damage one in ten of the steps that it publishes, once they have checksums
 //     task=sim                    only the processes of this task; `task=launcher`: the launcher
 //     rank=1                      only this rank
 //
@@ -31,6 +32,8 @@ void hit(const char* point);
 
 // Whether to damage what is sent to another host now. `bytes`: a piece of a step.
 bool flips(bool bytes);
+// Whether to damage a step in memory now.
+bool flips_memory();
 
 }  // namespace wilkins::fault
 

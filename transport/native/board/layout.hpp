@@ -545,6 +545,7 @@ struct SlotRecord {
     std::atomic<uint64_t> touched;  // blocks whose table entries may be set
     std::atomic<uint32_t>
         inherited;  // its program has let go of it, but another process may still write it (see steps/inherited.hpp)
+    std::atomic<uint64_t> summed;   // stamp of the step whose blocks have checksums (see steps/sums.hpp)
     std::atomic<int32_t> broken;    // errno of a write that failed on any rank: the step is not whole
     uint32_t is_copy;               // while it is written: of a file that its program goes on with
     uint32_t joint_writers;         // open handles beside its lead's that have written to it (see steps/joined.cpp)

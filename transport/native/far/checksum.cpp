@@ -128,9 +128,10 @@ bool can_fold() {
 // What moves 16 bytes over so many others: of both their words the power of x by which they are multiplied, less the
 // one that such a multiplication has too many.
 WILKINS_FOLDS __m512i over(size_t bytes) {
-    const auto factor = [](uint64_t exponent) { return static_cast<long long>(uint64_t{power(exponent)} << 32); };
-    const long long first = factor(8 * bytes + 63), second = factor(8 * bytes - 1);
-    return _mm512_set_epi64(second, first, second, first, second, first, second, first);
+    const uint64_t first = power(8 * bytes + 63), second = power(8 * bytes - 1);
+    uint64_t factors[kVector / kWord];
+    for (size_t k = 0; k < kVector / kWord; ++k) factors[k] = (k % 2 == 0 ? first : second) << 32;
+    return _mm512_loadu_si512(factors);
 }
 
 WILKINS_FOLDS __m512i vector(const unsigned char* bytes, size_t number) {
@@ -179,6 +180,12 @@ void Checksum::add(const void* bytes, size_t count) {
     }
 #endif
     add_by_words(at, count);
+}
+
+void Checksum::add_known(uint32_t value, size_t count) {
+    static constexpr size_t kCommon = 4 * kPart;
+    static constexpr uint32_t kBehindCommon = power(8 * kCommon);
+    crc_ = ~(product(~crc_, count == kCommon ? kBehindCommon : power(8 * count)) ^ value);
 }
 
 void Checksum::add_by_words(const void* bytes, size_t count) {

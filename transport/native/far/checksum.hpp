@@ -10,6 +10,8 @@ class Checksum {
 public:
     // Bytes that follow those before.
     void add(const void* bytes, size_t count);
+    // The same of bytes of which that is the checksum.
+    void add_known(uint32_t value, size_t count);
     uint32_t value() const { return ~crc_; }
 
     // The same as on processors that lack some instructions: without those that multiply polynomials, and without any.

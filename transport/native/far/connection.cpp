@@ -42,7 +42,12 @@ int Connection::send_words(Pieces words, bool more) { return send(std::move(word
 
 int Connection::send_bytes(Pieces bytes, bool more) { return send(std::move(bytes), kMostBytes, more); }
 
-int Connection::send(Pieces from, size_t most, bool more) {
+int Connection::send_summed(Pieces bytes, const std::vector<uint32_t>& sums) {
+    static_assert(kMostBytes % kSummed == 0);
+    return send(std::move(bytes), kMostBytes, false, sums.data());
+}
+
+int Connection::send(Pieces from, size_t most, bool more, const uint32_t* sums) {
     while (!from.done()) {
         const msghdr body = *from.next(most);
         FrameHead head{};
@@ -52,9 +57,11 @@ int Connection::send(Pieces from, size_t most, bool more) {
         for (size_t k = 0; k < body.msg_iovlen; ++k) {
             const iovec& piece = body.msg_iov[k];
             frame.add(piece.iov_base, piece.iov_len);
-            sum.add(piece.iov_base, piece.iov_len);
+            if (sums == nullptr) sum.add(piece.iov_base, piece.iov_len);
             head.length += static_cast<uint32_t>(piece.iov_len);
         }
+        for (size_t at = 0; sums != nullptr && at < head.length; at += kSummed)
+            sum.add_known(*sums++, std::min(kSummed, head.length - at));
         head.complement = ~head.length;
         head.checksum = sum.value();
         const int flags = MSG_NOSIGNAL | (more || !from.is_last() ? MSG_MORE : 0);

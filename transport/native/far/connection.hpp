@@ -40,6 +40,9 @@ public:
     int send_words(Pieces words, bool more = false);
     // Sends what is checked when all of it has come, to where it is to be.
     int send_bytes(Pieces bytes, bool more = false);
+    // The same of bytes of which the checksums are known, of each kSummed.
+    static constexpr size_t kSummed = 1 << 16;
+    int send_summed(Pieces bytes, const std::vector<uint32_t>& sums);
 
     // EBADMSG: all has come, but something of it, or of what was sent with it, is not what was sent; if that was
     // `send_bytes`, the connection can go on. ECONNRESET: the other side has left.
@@ -55,7 +58,7 @@ public:
     }
 
 private:
-    int send(Pieces from, size_t most, bool more);
+    int send(Pieces from, size_t most, bool more, const uint32_t* sums = nullptr);
     // Reads into the buffer until it holds so many bytes; `ahead`: and what else has come.
     int fill(size_t count, bool ahead);
     int begin_frame(bool ahead);

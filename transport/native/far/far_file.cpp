@@ -249,6 +249,7 @@ void FarFile::collect() {
     }
     if (!elsewhere.empty()) read_elsewhere(elsewhere);
     std::vector<ByteRange> bytes;
+    bytes.reserve(damaged.size());
     for (const Asked& one : damaged) bytes.push_back({one.place, one.place + one.length});
     if (damaged.empty() || !may_ask_again(bytes)) return;
     for (const Asked& one : damaged) read(one.place, one.memory, one.length);
@@ -358,6 +359,7 @@ void FarFile::collect_gathered() {
         error = connection_.receive(std::move(pieces));
         if (error == EBADMSG) {
             std::vector<far::Crossed> crossed;
+            crossed.reserve(ranges.size());
             for (const ByteRange& range : ranges) crossed.push_back({range.begin, range.end, range.end - range.begin});
             if (!may_ask_again(far::damaged_bytes(crossed, connection_.damaged()))) return;
             gather(std::move(ranges), gathers_to_);

@@ -16,6 +16,7 @@ StepFile* open_source(const Match& step, int* error) {
 int write_to(StepFile* step, int fd) {
     const uint64_t size = step->eof();
     step->prepare_read(0, size);
+    if (const int error = step->settle()) return error;
     for (uint64_t done = 0; done < size;) {
         const ssize_t n = libc::write(fd, step->data() + done, size - done);
         if (n >= 0) done += static_cast<uint64_t>(n);
@@ -63,7 +64,8 @@ int publish_step(const Match& step, const Match& name, Intent intent) {
     if (copy) {
         const uint64_t size = old->eof();
         old->prepare_read(0, size);
-        error = finish(copy, copy->write(0, old->data(), size));
+        error = old->settle();
+        error = finish(copy, error ? error : copy->write(0, old->data(), size));
     }
     close_step(old);
     return error;

@@ -28,6 +28,7 @@
 #include "steps/homes.hpp"
 #include "steps/kept_elsewhere.hpp"
 #include "steps/lazy.hpp"
+#include "steps/sums.hpp"
 #include "store/store.hpp"
 #include "waiting/wait.hpp"
 
@@ -60,7 +61,8 @@ struct Piece {
 };
 
 // No name: the stream has ended. The folder, the name, what else was published before it there (see queue::before), the
-// ranges that are brought, where others are, and the pieces follow; then those bytes, and after them the pieces'.
+// ranges that are brought, where others are, the pieces, and checksums follow; then those bytes, and after them the
+// pieces'.
 struct Head {
     uint32_t folder;  // bytes of the folder in which its producer named the step
     uint32_t name;    // of that name
@@ -74,6 +76,7 @@ struct Head {
                      // the host on which it was made,
     uint64_t runs;   // and then who has which
     uint64_t pieces;
+    uint64_t sums;   // of its blocks, which follow, too: it comes whole, and nothing of it packed
     double error;    // the largest difference of an element in these
     double part;     // the largest part of its bound that such a difference is
     double seconds;  // of CPU time that packing has taken
@@ -116,6 +119,9 @@ public:
     }
     int send_bytes(Pieces bytes) {
         return unlocked([&] { return connection_.send_bytes(std::move(bytes)); });
+    }
+    int send_summed(Pieces bytes, const sums::Sums& sums) {
+        return unlocked([&] { return connection_.send_summed(std::move(bytes), sums); });
     }
 
 private:
@@ -173,7 +179,7 @@ std::vector<homes::Range> inside(const StepFile& step, const std::vector<homes::
     const uint64_t size = step.eof();
     if (step.state->lazy) return homes::here_among(step.state->slot, asked, size);
     std::vector<homes::Range> found;
-    if (size <= kSmall) return {{0, size}};
+    if (size <= kSmall || step.state->compared) return {{0, size}};
     for (const homes::Range& range : asked)
         if (range.begin < size) found.push_back({range.begin, std::min(range.end, size)});
     return found;
@@ -201,6 +207,9 @@ struct Sending {
     std::vector<uint64_t> before;
     std::vector<homes::Range> asked, ranges;
     Packing packing{};
+    const sums::Sums& sums() const { return step->state->sums; }
+    // What crosses is what was published, as its checksums show: no others are computed.
+    bool summed() const { return !sums().empty() && packing.count == 0; }
 };
 Sending& sending() {
     static auto* const one = new Sending;
@@ -217,6 +226,7 @@ void leave_board() {
 int send_bytes(OtherHalf& receiver) {
     const Sending& s = sending();
     Pieces bytes;
+    if (s.summed()) return receiver.send_summed(Connection::one_piece(s.step->data(), s.step->eof()), s.sums());
     if (s.packing.count > 0) {
         add_others(&bytes, s.step->data(), s.step->eof(), s.packing.pieces, s.packing.count);
         bytes.add(const_cast<void*>(s.packing.bytes), s.packing.length);
@@ -259,6 +269,7 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder) {
                        hosts.size(),
                        runs.size(),
                        s.packing.count,
+                       s.summed() ? s.sums().size() : 0,
                        s.packing.count > 0 ? s.packing.error : 0,
                        s.packing.count > 0 ? s.packing.part : 0,
                        s.packing.seconds};
@@ -275,6 +286,7 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder) {
     for (const homes::Host& host : hosts) add(host.where, kAddressMax);
     add(runs.data(), runs.size() * sizeof(homes::Run));
     add(s.packing.pieces, s.packing.count * sizeof(Piece));
+    if (s.summed()) add(s.sums().data(), s.sums().size() * sizeof(uint32_t));
     s.ranges = brought;
     const int error = receiver.send_words(text.data(), text.size(), !brought.empty());
     return error ? error : send_bytes(receiver);
@@ -303,6 +315,7 @@ WILKINS_API(int, wilkins_relay_take(int index, int wire, char* name, char* folde
     if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
     while (ask.ranges == kAgain) {
         if (!s.step) return EPROTO;
+        if (const int error = s.summed() ? sums::check_again(s.step->state) : 0) return error;
         if (const int error = send_bytes(receiver)) return error;
         if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
     }
@@ -318,7 +331,7 @@ WILKINS_API(int, wilkins_relay_take(int index, int wire, char* name, char* folde
     }
     const bool known = folder[0] || name[0] == '/';
     if (!known) return ENOTDIR;
-    if (const int error = whole && s.step->state->lazy ? bring_all(*s.step) : 0) return error;
+    if (const int error = whole && s.step->may_lack() ? bring_all(*s.step) : 0) return error;
     *bytes = s.step->data();
     *size = s.step->eof();
     return 0;
@@ -342,7 +355,8 @@ KeptElsewhere& kept() {
 // What the next step is to bring along: what was read of the last one of which that is known.
 std::vector<homes::Range> wanted(bool whole) {
     const Process& p = process();
-    const bool lazily = !whole && p.board.port(p.first_port).keys.mode == Mode::memory && kept().count() < kMostLazy;
+    const AccessKeys& keys = p.board.port(p.first_port).keys;
+    const bool lazily = !whole && keys.mode == Mode::memory && !keys.checked && kept().count() < kMostLazy;
     return lazily ? lazy::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
 }
 
@@ -392,6 +406,7 @@ struct Coming {
     lazy::Elsewhere elsewhere;
     std::vector<Piece> pieces;
     std::vector<unsigned char> packed;
+    sums::Sums sums;
 };
 
 // `damaged`: what of that which has come.
@@ -489,6 +504,7 @@ int receive_step(OtherHalf& sender, const char* name, const Head& head, const st
     if (const int error = receive_list(sender, head.ranges, &coming.brought)) return error;
     if (const int error = receive_elsewhere(sender, head, &coming.elsewhere)) return error;
     if (const int error = receive_list(sender, head.pieces, &coming.pieces)) return error;
+    if (const int error = receive_list(sender, head.sums, &coming.sums)) return error;
     Match match;
     if (!are_sound(coming.brought, head.size) || !are_sound(coming.pieces, coming.brought, head.size) ||
         (!unpack && !coming.pieces.empty()) || !match_name(name, &match, Purpose::create) || match.outport < 0)
@@ -499,6 +515,10 @@ int receive_step(OtherHalf& sender, const char* name, const Head& head, const st
     process().board.slot(step->token().slot).numbered = head.number + 1;
     error = note_origin(*step, head.published, before);
     if (!error) error = step->prepare_write(0, head.size, true);
+    if (!error && !coming.sums.empty()) {
+        error = sums::keep(process().board, step->state->slot, head.size, coming.sums);
+        step->state->summed = true;
+    }
     if (!error) error = fill(sender, *step, head, asked, &coming, server, unpack);
     if (error) discard_step(step);
     else close_step(step);

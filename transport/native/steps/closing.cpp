@@ -21,6 +21,7 @@
 #include "steps/open_files.hpp"
 #include "steps/snapshot.hpp"
 #include "steps/step_file.hpp"
+#include "steps/sums.hpp"
 
 namespace wilkins {
 
@@ -64,8 +65,8 @@ int settle_on_disk(const StepFile* file) {
 int settle_elsewhere(const StepFile* file) {
     StepFile::State* const state = file->state;
     const AccessKeys* const keys = keys_of(file);
-    const bool stay =
-        keys->mode == Mode::memory && !publishes_later(*keys) && !takes_snapshots(*keys) && !actions::keeps_back();
+    const bool stay = keys->mode == Mode::memory && !keys->checked && !publishes_later(*keys) &&
+                      !takes_snapshots(*keys) && !actions::keeps_back();
     const homes::Range all = {0, file->eof()};
     return stay && homes::scatter(state) ? 0 : homes::bring(state, &all, 1);
 }
@@ -100,6 +101,11 @@ int complete(StepFile* file) {
     if (int error = open_to(file->state->mapping, size)) return error;
     if (slot.reserved.load() != size)
         if (int error = p.arenas->trim(file->state->slot, size)) return error;
+    if (const int error = file->state->summed ? 0 : sums::keep(p.board, file->state->slot, file->data(), size))
+        return error;
+#ifdef WILKINS_HOOKS
+    if (size > 0 && fault::flips_memory()) file->data()[size / 2] ^= 4;
+#endif
     return settle_on_disk(file);
 }
 

@@ -280,6 +280,8 @@ void Draft::tell_lost() {
              in_order(inport) ? event::changes_rewritten(place_.whole) : event::changes_outdated(place_.whole));
 }
 
+int Draft::settle() const { return step_->settle(); }
+
 int Draft::descriptor() {
     std::lock_guard<std::mutex> guard(mutex_);
     errno = make();

@@ -25,6 +25,8 @@ public:
 
     uint64_t size();
     void read(uint64_t offset, void* buffer, uint64_t count);
+    // 0, or the errno for which the step could not be read.
+    int settle() const;
     // These return 0 or an errno.
     int write(uint64_t offset, const void* bytes, uint64_t count);
     int resize(uint64_t size);

@@ -19,6 +19,7 @@
 #include "queue/queue.hpp"
 #include "steps/disk.hpp"
 #include "steps/open_files.hpp"
+#include "steps/sums.hpp"
 
 namespace wilkins {
 
@@ -56,7 +57,8 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error, uin
         file->state->published = p.board.slot(index).published_stamp;
         file->state->lazy = lazy;
         file->state->size = p.board.slot(index).size.load();
-        return file;
+        if ((*error = sums::load(file->state)) == 0) return file;
+        free_file(file);
     }
     if (!*error) *error = ENOMEM;
     Board::Lock lock(p.board);

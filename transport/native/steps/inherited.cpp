@@ -1,4 +1,5 @@
 // Steps that are left to whoever still writes them: when they are whole, and how they come into their arenas then.
+#include "steps/sums.hpp"
 #include "steps/inherited.hpp"
 
 #include <sys/stat.h>
@@ -66,6 +67,7 @@ int store(const Board& board, Arenas& arenas, int index, int fd) {
         slot.size.store(size, std::memory_order_release);
         if (slot.reserved.load() != size) error = arenas.trim(index, size);
     }
+    if (!error) error = sums::keep(board, index, mapping.bytes, size);
     if (!error) error = disk::settle(board, index, mapping.bytes, size, note_file);
     if (!mapping.kept) unmap(mapping);
     return error;

@@ -16,6 +16,7 @@
 #include "steps/joined.hpp"
 #include "steps/reclaim.hpp"
 #include "steps/snapshot.hpp"
+#include "steps/sums.hpp"
 #include "steps/step_file.hpp"
 #include "waiting/wait.hpp"
 
@@ -72,7 +73,8 @@ int complete(const Board& board, Arenas& arenas, int index, uint64_t* digest) {
     if (!error) {
         mark_closed(mapping.bytes, size);
         *digest = slot.snapshots > 0 ? digest_of(mapping.bytes, size) : 0;
-        error = disk::settle(board, index, mapping.bytes, size, note_file);
+        error = sums::keep(board, index, mapping.bytes, size);
+        if (!error) error = disk::settle(board, index, mapping.bytes, size, note_file);
     }
     if (!mapping.kept) unmap(mapping);
     return error;

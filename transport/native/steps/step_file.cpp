@@ -1,6 +1,7 @@
 // Reading and writing one open step: copies between the program's memory and the arena.
 #include "steps/step_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -16,6 +17,7 @@
 #include "steps/joined.hpp"
 #include "steps/lazy.hpp"
 #include "steps/reclaim.hpp"
+#include "steps/sums.hpp"
 #include "steps/viewers.hpp"
 #include "waiting/wait.hpp"
 
@@ -239,11 +241,12 @@ int StepFile::put(uint64_t offset, uint64_t count, uint64_t host) {
 }
 
 bool StepFile::may_lack() const {
-    return state->lazy || (state->slot >= 0 && state->role != Role::reader && homes::any(slot_of(state)));
+    return state->reads_by_asking() || (state->slot >= 0 && state->role != Role::reader && homes::any(slot_of(state)));
 }
 
 void StepFile::bring(const std::vector<ByteRange>& ranges) {
-    if (state->lazy) lazy::bring(state, ranges.data(), ranges.size());
+    if (state->compared) sums::check(state, ranges.data(), ranges.size());
+    else if (state->lazy) lazy::bring(state, ranges.data(), ranges.size());
     else if (state->slot >= 0 && writable()) homes::bring(state, ranges.data(), ranges.size());
 }
 
@@ -261,7 +264,7 @@ int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
 }
 
 void StepFile::prepare_read(uint64_t offset, uint64_t count) {
-    if (state->lazy) {
+    if (state->reads_by_asking()) {
         bring({{offset, offset + count}});
         return;
     }
@@ -284,6 +287,22 @@ void StepFile::prepare_read(uint64_t offset, uint64_t count) {
     if (may_lack()) bring({{offset, offset + count}});
 }
 
+namespace {
+
+// A block at a time: it is in a core's cache as it is copied.
+void read_compared(StepFile::State* state, uint64_t offset, unsigned char* to, uint64_t count) {
+    for (const uint64_t end = offset + count; offset < end;) {
+        const uint64_t part = std::min(end - offset, kBlock - offset % kBlock);
+        const ByteRange range = {offset, offset + part};
+        if (sums::check(state, &range, 1) != 0) return;
+        memcpy(to, state->mapping.bytes + offset, part);
+        to += part;
+        offset += part;
+    }
+}
+
+}  // namespace
+
 void StepFile::read(uint64_t offset, void* buffer, size_t count) {
     if (state->far) {
         if (count > 0) state->far->read(offset, buffer, count);
@@ -300,6 +319,10 @@ void StepFile::read(uint64_t offset, void* buffer, size_t count) {
     if (inside < count) memset(to + inside, 0, count - inside);
     if (inside == 0) return;
     Timed timed(inside);
+    if (state->compared) {
+        read_compared(state, offset, to, inside);
+        return;
+    }
     if (may_lack()) {
         bring({{offset, offset + inside}});
         if (state->failed) return;
@@ -377,6 +400,7 @@ int StepFile::set_eof(uint64_t size) {
 bool StepFile::is_far() const { return state->far != nullptr; }
 
 int StepFile::settle() {
+    if (state->role == Role::draft) return state->draft->settle();
     if (!state->far) return may_lack() ? state->failed : 0;
     if (!state->failed) state->failed = state->far->settle();
     return state->failed;
@@ -409,6 +433,7 @@ unsigned char* StepFile::data() const { return state->mapping.bytes; }
 int StepFile::descriptor() const {
     const ByteRange all = {0, eof()};
     if (state->lazy && (errno = lazy::bring(state, &all, 1)) != 0) return -1;
+    if (state->compared && (errno = sums::check(state, &all, 1)) != 0) return -1;
     if (state->slot >= 0 && writable()) {
         slot_of(state).lazy.pinned.store(1);
         if (may_lack() && (errno = homes::bring(state, &all, 1)) != 0) return -1;

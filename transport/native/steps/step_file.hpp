@@ -48,11 +48,14 @@ struct StepFile::State {
     std::vector<std::unique_ptr<FarFile>>
         servers;  // where absent bytes come from, by number of the host, for the process `connected_by`
     uint32_t connected_by = 0;
-    bool lazy = false;                  // reads a step of which bytes may be absent
-    std::vector<ByteRange> read;        // of such a one, what was asked for,
-    std::atomic<bool> expected{false};  // and what was read of the last one has been brought
-    bool joined = false;                // of a peer: has joined a file that is being written (see steps/joined.hpp),
-    bool wrote = false;                 // and written to it
+    bool lazy = false;                              // reads a step of which bytes may be absent
+    std::vector<ByteRange> read;                    // of such a one, what was asked for,
+    std::atomic<bool> expected{false};              // and what was read of the last one has been brought
+    std::vector<uint32_t> sums;                     // of the blocks of a step that is read, if its port is checked,
+    std::unique_ptr<std::atomic<bool>[]> compared;  // and which of these have been found to be right
+    bool summed = false;                            // of one that is written: its checksums came with it
+    bool joined = false;  // of a peer: has joined a file that is being written (see steps/joined.hpp),
+    bool wrote = false;   // and written to it
     struct Own {
         int slot = -1;
         uint64_t stamp = 0;
@@ -63,6 +66,8 @@ struct StepFile::State {
     State* next = nullptr;
     State* previous = nullptr;
 
+    // True if what is read has to be brought, or compared, before it is looked at.
+    bool reads_by_asking() const { return lazy || compared; }
     // True in the process that opened it, not in a fork of it.
     bool mine() const;
     // True if another process has renamed the file, which this one has joined.

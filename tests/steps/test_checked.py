@@ -1,0 +1,145 @@
+"""Bits of steps that change in memory between publication and reading: found, named, and read by nobody."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hosts import pseudo
+
+from support.hooks import faults
+from support.running import WILKINS, Finished, run_tree
+
+pytestmark = [pytest.mark.needs("hooks"), pytest.mark.timeout(120)]
+
+WRITES = """
+import h5py, numpy
+for step in range(6):
+    with h5py.File(f"s{step}.h5", "w") as file:
+        file["first"] = numpy.arange(1000) + step
+        file["field"] = numpy.arange(100_000, dtype="f8") + step
+"""
+READS = {
+    "hdf5": """
+import h5py, numpy
+for step in range(6):
+    with h5py.File(f"s{step}.h5", "r") as file:
+        assert (file["field"][...] == numpy.arange(100_000) + step).all(), "wrong"
+    print("read", step, flush=True)
+""",
+    "some": """
+import h5py
+for step in range(6):
+    with h5py.File(f"s{step}.h5", "r") as file:
+        assert file["first"][500] == 500 + step and file["field"][-1] == 99_999 + step, "wrong"
+    print("read", step, flush=True)
+""",
+    "changes": """
+import h5py, numpy
+for step in range(6):
+    with h5py.File(f"s{step}.h5", "r+") as file:
+        assert (file["field"][...] == numpy.arange(100_000) + step).all(), "wrong"
+        file["first"][0] = -1
+    print("read", step, flush=True)
+""",
+    "bytes": """
+import io, h5py, numpy
+for step in range(6):
+    with open(f"s{step}.h5", "rb") as file:
+        data = io.BytesIO(file.read())
+    with h5py.File(data) as file:
+        assert (file["field"][...] == numpy.arange(100_000) + step).all(), "wrong"
+    print("read", step, flush=True)
+""",
+    "mapped": """
+import mmap, os
+for step in range(6):
+    fd = os.open(f"s{step}.h5", os.O_RDONLY)
+    with mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as data:
+        import io, h5py, numpy
+        with h5py.File(io.BytesIO(bytes(data))) as file:
+            assert (file["field"][...] == numpy.arange(100_000) + step).all(), "wrong"
+    os.close(fd)
+    print("read", step, flush=True)
+""",
+    "copy": """
+import shutil, h5py, numpy
+for step in range(6):
+    shutil.copy(f"s{step}.h5", f"copy-{step}.h5")
+    with h5py.File(f"copy-{step}.h5", "r") as file:
+        assert (file["field"][...] == numpy.arange(100_000) + step).all(), "wrong"
+    print("read", step, flush=True)
+""",
+}
+WORKFLOW = """
+tasks:
+  - {{func: {python}, name: writes, args: [writes.py], outports: [{{filename: "s*.h5", checked: {checked}}}]}}
+  - {{func: {python}, name: reads, args: [reads.py], inports: [{{filename: "s*.h5"}}]}}
+"""
+CHANGED = re.compile(
+    r"bytes (\d+) to (\d+) of 's(\d).h5', which is in memory as a\d+, are not those that were published.*"
+    r"\(dataset '/field'\)"
+)
+
+
+def unwrapped(said: str) -> str:
+    return re.sub(r"\n(wilkins:)? *", " ", said)
+
+
+def run(folder: Path, reads: str, what: str, checked: bool = True, hosts: str = "") -> Finished:
+    (folder / "writes.py").write_text(WRITES)
+    (folder / "reads.py").write_text(READS[reads])
+    (folder / "workflow.yaml").write_text(WORKFLOW.format(python=sys.executable, checked=str(checked).lower()))
+    words = [*WILKINS, "run", *(["--hosts", hosts] if hosts else []), "workflow.yaml"]
+    return run_tree(words, 60, folder, {"WILKINS_RSH": str(pseudo.HERE), **faults(what)})
+
+
+def is_found(done: Finished) -> None:
+    assert done.code == 1, done.err
+    found = CHANGED.search(unwrapped(done.err))
+    assert found, done.err
+    assert int(found[1]) <= 400_000 < int(found[2]) + 8192
+    assert "AssertionError" not in done.out + done.err
+    assert f"read {found[3]}" not in done.out
+
+
+WAYS = [way for way in READS if way != "some"]
+
+
+@pytest.mark.usual("hdf5")
+@pytest.mark.parametrize("reads", WAYS)
+def test_bits_that_change_in_memory_are_found(tmp_path: Path, reads: str) -> None:
+    is_found(run(tmp_path, reads, "task=writes,seed=3,flip-memory=0.5"))
+
+
+def test_without_the_key_they_are_read(tmp_path: Path) -> None:
+    done = run(tmp_path, "hdf5", "task=writes,flip-memory=1", checked=False)
+    assert done.code == 1
+    assert "AssertionError: wrong" in done.out + done.err
+
+
+@pytest.mark.usual("hdf5-")
+@pytest.mark.parametrize("hosts", ["", "a:1,b:1"])
+@pytest.mark.parametrize("reads", ["hdf5", "some", "changes", "bytes", "mapped", "copy"])
+def test_nothing_is_found_where_nothing_changes(tmp_path: Path, reads: str, hosts: str) -> None:
+    done = run(tmp_path, reads, "task=writes,flip-memory=0", hosts=hosts)
+    assert done.code == 0, done.err
+    assert done.out.count("read ") == 6
+
+
+@pytest.mark.usual("writes")
+@pytest.mark.parametrize("task", ["writes", "writes-from-a-0"])
+def test_they_are_found_on_either_host(tmp_path: Path, task: str) -> None:
+    """Where a step was made, by its relay, which finds it when what it has sent is not what was published; and where it
+    is read, by who reads it."""
+    is_found(run(tmp_path, "hdf5", f"task={task},seed=3,flip-memory=0.5", hosts="a:1,b:1"))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(6))
+def test_damage_on_the_way_is_asked_for_again(tmp_path: Path, seed: int) -> None:
+    done = run(tmp_path, "hdf5", f"seed={seed},flip=0.1", hosts="a:1,b:1")
+    assert done.code == 0, done.err
+    assert done.out.count("read ") == 6
