@@ -134,7 +134,10 @@ def test_nothing_is_found_where_nothing_changes(tmp_path: Path, reads: str, host
 def test_they_are_found_on_either_host(tmp_path: Path, task: str) -> None:
     """Where a step was made, by its relay, which finds it when what it has sent is not what was published; and where it
     is read, by who reads it."""
-    is_found(run(tmp_path, "hdf5", f"task={task},seed=3,flip-memory=0.5", hosts="a:1,b:1"))
+    done = run(tmp_path, "hdf5", f"task={task},seed=3,flip-memory=0.5", hosts="a:1,b:1")
+    is_found(done)
+    host, who = ("a", "writes") if task == "writes" else ("b", "reads")
+    assert f"wilkins: {host}: task '{who}' rank 0: bytes" in done.err
 
 
 @pytest.mark.nightly
