@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -45,6 +46,7 @@ class Rig:
         self._tag = f"{os.getpid() % 100000:05d}{int(time.monotonic() * 1000) % 1000:03d}"
         self._parents: dict[str, subprocess.Popen[bytes]] = {}
         self._first: dict[str, int] = {}
+        self._delays: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     def __enter__(self) -> Rig:
         self.state = Path(tempfile.mkdtemp(prefix="wilkins-rig-"))
@@ -74,9 +76,8 @@ class Rig:
         (self.state / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names, ""]))
 
     def _up(self) -> None:
-        bridge = f"wkb{self._tag}"
-        _do("ip", "link", "add", bridge, "type", "bridge")
-        _do("ip", "link", "set", bridge, "up")
+        _do("ip", "link", "add", self._bridge, "type", "bridge")
+        _do("ip", "link", "set", self._bridge, "up")
         for place, name in enumerate(self.names):
             parent = subprocess.Popen(
                 [
@@ -93,7 +94,7 @@ class Rig:
             first = self._first[name] = _child_of(parent.pid)
             link = self._link(name)
             _do("ip", "link", "add", link, "type", "veth", "peer", "name", "e0", "netns", str(first))
-            _do("ip", "link", "set", link, "master", bridge, "up")
+            _do("ip", "link", "set", link, "master", self._bridge, "up")
             where, length = self._network
             address = f"ip addr add {where}{place + 1}{length} dev e0; ip link set e0 up"
             _do("nsenter", "-t", str(first), "-n", "sh", "-c", address)
@@ -107,6 +108,10 @@ class Rig:
                 if time.monotonic() > until:
                     raise TimeoutError(f"{name} does not come up: {(self.state / f'{name}.log').read_text()}")
                 time.sleep(0.05)
+
+    @property
+    def _bridge(self) -> str:
+        return f"wkb{self._tag}"
 
     def _link(self, name: str) -> str:
         return f"wkv{self._tag}{name.removeprefix('node')}"
@@ -136,6 +141,20 @@ class Rig:
         shape = ("root", "tbf", "rate", str(bits), "burst", "64kb", "latency", "100ms")
         _do(*self.on(host, "tc", "qdisc", "replace", "dev", "e0", *shape))
         _do("tc", "qdisc", "replace", "dev", self._link(host), *shape)
+
+    def delay(self, host: str, seconds: float) -> None:
+        """Let all that a host sends, and all that it is sent, be under way for so long."""
+        near, far = (f"wk{end}{self._link(host)[3:]}" for end in "nf")
+        _do("ip", "link", "add", near, "type", "veth", "peer", "name", far)
+        _do("ip", "link", "set", self._link(host), "nomaster")
+        _do("ip", "link", "set", near, "up")
+        _do("ip", "link", "set", far, "master", self._bridge, "up")
+        words = [sys.executable, str(Path(__file__).with_name("delay.py")), self._link(host), near, str(seconds)]
+        passes = subprocess.Popen(words, stdout=subprocess.PIPE)
+        self._delays.append((near, passes))
+        assert passes.stdout is not None
+        passes.stdout.readline()
+        self._meet()
 
     def traffic(self, host: str) -> tuple[int, int]:
         """Bytes that a host has sent and received, with all headers."""
@@ -195,7 +214,11 @@ class Rig:
                 os.killpg(parent.pid, signal.SIGKILL)
             parent.kill()
             parent.wait()
-        for link in (*(self._link(name) for name in self.names), f"wkb{self._tag}"):
+        for _near, passes in self._delays:
+            passes.kill()
+            passes.wait()
+        links = [near for near, _ in self._delays] + [self._link(name) for name in self.names] + [self._bridge]
+        for link in links:
             subprocess.run(["ip", "link", "del", link], capture_output=True, check=False)
         shutil.rmtree(self.state, ignore_errors=True)
 

@@ -1,6 +1,7 @@
 // Frames: a head, then bytes. Small ones are checked in a buffer, large ones where they are to be.
 #include "far/connection.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -111,6 +112,11 @@ int Connection::begin_frame(bool ahead) {
     sum_.add(buffer_.get() + begin_, left_);
     damaged_ = sum_.value() != head_.checksum;
     return 0;
+}
+
+bool Connection::has_come(int milliseconds) const {
+    pollfd one = {fd_, POLLIN, 0};
+    return left_ > 0 || begin_ < end_ || poll(&one, 1, milliseconds) > 0;
 }
 
 int Connection::receive(Pieces to) {

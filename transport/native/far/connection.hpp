@@ -51,6 +51,9 @@ public:
     // What of the bytes that the last call has received is not what was sent: frames, or parts of them.
     const std::vector<ByteRange>& damaged() const { return damaged_ranges_; }
 
+    // True if something has come that was not received, or comes within so many milliseconds.
+    bool has_come(int milliseconds) const;
+
     static Pieces one_piece(const void* at, size_t length) {
         Pieces pieces;
         pieces.add(const_cast<void*>(at), length);

@@ -2,16 +2,17 @@
 // wilkins/transport/relay.py.
 //
 // A step goes from its arena to the socket, and from the socket to an arena: no copy lies between, and each process
-// keeps its mappings. The receiver says when it can take a step, and what of a step was read last. What it gets is a
-// head, the names, and these bytes; the step is published with the others absent, and kept where it is
-// (steps/lazy.hpp). Of a port with `compress`, steps come whole, and parts of them packed: Python packs and unpacks
-// them (wilkins/compression/crossing.py).
+// keeps its mappings. The receiver says how many more steps it can take, and what of a step was read last; the sender
+// keeps a step until the receiver has it. What that gets is a head, the names, and these bytes; the step is published
+// with the others absent, and kept where it is (steps/lazy.hpp). Of a port with `compress`, steps come whole, and parts
+// of them packed: Python packs and unpacks them (wilkins/compression/crossing.py).
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -46,12 +47,21 @@ constexpr uint64_t kSmall = 4 * kBlock;
 #endif
 constexpr uint32_t kMostListed = 1 << 20;
 
-// Asks for a step. So many ranges follow: what it is to bring along.
+// Steps on their way at once, and the bytes of those behind which another one may be sent. All have come whole: of
+// other ones the receiver has to say that they stay.
+constexpr int kMostOnTheWay = 8;
+constexpr uint64_t kMostBytesOnTheWay = 4 << 20;
+// So long a sender waits at first for word of steps that are on their way before it looks whether there is a next one
+// to send, and at most.
+constexpr int kFirstLook = 1, kLastLook = 4;  // ms
+
+// The receiver has the step that was sent first of those that it had not; the first time it says that it is there.
+// So many ranges follow: what the next step is to bring along.
 struct Ask {
-    uint64_t ranges;  // kAgain: none, and the bytes of the last step are asked for once more; kNoMore: none, nor a step
+    uint64_t steps;   // that it can take beyond those that it has asked for
+    uint64_t ranges;  // kNoMore: none, nor a step
 };
-constexpr uint64_t kAgain = UINT64_MAX;
-constexpr uint64_t kNoMore = UINT64_MAX - 1;
+constexpr uint64_t kNoMore = UINT64_MAX;
 
 // Bytes of a step that are sent in fewer bytes.
 struct Piece {
@@ -123,6 +133,13 @@ public:
     int send_summed(Pieces bytes, const sums::Sums& sums) {
         return unlocked([&] { return connection_.send_summed(std::move(bytes), sums); });
     }
+    // Whether something has come by then.
+    int await(int milliseconds, bool* came) {
+        return unlocked([&] {
+            *came = connection_.has_come(milliseconds);
+            return !*came && (python_->interrupted() || process().board.head().stopped) ? EINTR : 0;
+        });
+    }
 
 private:
     template <class Call>
@@ -144,8 +161,9 @@ OtherHalf& other_half(int wire) {
 
 constexpr int kEnd = -1;  // no step will come any more
 
-// Takes the in-port's next step, and holds it. `before`: see queue::before. Returns 0, kEnd or an errno.
-int take_next(int index, StepFile** step, char* name, char* folder, std::vector<uint64_t>* before) {
+// Takes the in-port's next step, and holds it. `before`: see queue::before. Returns 0, kEnd or an errno; EAGAIN: there
+// is none now, and `waits` is false.
+int take_next(int index, bool waits, StepFile** step, char* name, char* folder, std::vector<uint64_t>* before) {
     Process& p = process();
     const Board& board = p.board;
     int slot;
@@ -156,6 +174,7 @@ int take_next(int index, StepFile** step, char* name, char* folder, std::vector<
         Wait wait(p, WaitFor::data, index, board.port(index).pattern);
         while ((slot = queue::next_choice(board, index, p.context.rank)) < 0) {
             if (!queue::can_produce(board, index)) return kEnd;
+            if (!waits) return EAGAIN;
             if (const int error = wait.nap(lock)) return error;
         }
         if (!queue::add_hold(board, p.rank_index, slot)) return too_many_open(p, board.slot(slot).name);
@@ -201,15 +220,18 @@ Places places_of(const StepFile& step, const std::vector<homes::Range>& asked) {
     return places;
 }
 
-// What was sent stays until the next step is asked for: if it has to stay any longer, the receiver keeps it by then.
 struct Sending {
-    StepFile* step = nullptr;
+    // What was sent stays until the receiver has it: if it has to stay any longer, the receiver keeps it by then.
+    std::deque<StepFile*> on_the_way;
+    uint64_t bytes = 0;  // of these
+    bool whole = true;   // all of them came so
+    uint64_t steps = 0;  // that the receiver can take yet
+    std::vector<homes::Range> asked;
+    StepFile* step = nullptr;  // was taken, and is sent next
     std::vector<uint64_t> before;
-    std::vector<homes::Range> asked, ranges;
-    Packing packing{};
-    const sums::Sums& sums() const { return step->state->sums; }
-    // What crosses is what was published, as its checksums show: no others are computed.
-    bool summed() const { return !sums().empty() && packing.count == 0; }
+    bool more = true;  // that it is to take any
+
+    bool may_send() const { return steps > 0 && (on_the_way.empty() || (whole && bytes < kMostBytesOnTheWay)); }
 };
 Sending& sending() {
     static auto* const one = new Sending;
@@ -223,17 +245,46 @@ void leave_board() {
     queue::task_exited(p.board, p.context.task, true, true, log_discarded);
 }
 
-int send_bytes(OtherHalf& receiver) {
-    const Sending& s = sending();
-    Pieces bytes;
-    if (s.summed()) return receiver.send_summed(Connection::one_piece(s.step->data(), s.step->eof()), s.sums());
-    if (s.packing.count > 0) {
-        add_others(&bytes, s.step->data(), s.step->eof(), s.packing.pieces, s.packing.count);
-        bytes.add(const_cast<void*>(s.packing.bytes), s.packing.length);
-    } else {
-        for (const homes::Range& range : s.ranges) bytes.add(s.step->data() + range.begin, range.end - range.begin);
+template <class T>
+int receive_list(OtherHalf& half, uint64_t count, std::vector<T>* list) {
+    if (count > kMostListed) return EPROTO;
+    list->resize(count);
+    return half.receive(list->data(), count * sizeof(T));
+}
+
+// Waits for what the receiver says.
+int hear(OtherHalf& receiver) {
+    Sending& s = sending();
+    Ask ask{};
+    if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
+    s.more = ask.ranges != kNoMore;
+    if (const int error = s.more ? receive_list(receiver, ask.ranges, &s.asked) : 0) return error;
+    s.steps += ask.steps;
+    if (s.on_the_way.empty()) return 0;
+    s.bytes -= s.on_the_way.front()->eof();
+    close_step(s.on_the_way.front());
+    s.on_the_way.pop_front();
+    s.whole = s.whole || s.on_the_way.empty();
+    return 0;
+}
+
+// Takes the next step when there is one that the receiver can take. Returns 0, kEnd or an errno.
+int take_when_asked(OtherHalf& receiver, int index, char* name, char* folder) {
+    Sending& s = sending();
+    for (int pause = kFirstLook;; pause = std::min(2 * pause, kLastLook)) {
+        for (bool came = true; came;) {
+            if (const int error = s.may_send() ? receiver.await(0, &came) : 0) return error;
+            if (const int error = came ? hear(receiver) : 0) return error;
+            if (!s.more) {
+                leave_board();
+                return kEnd;
+            }
+        }
+        const int error = take_next(index, s.on_the_way.empty(), &s.step, name, folder, &s.before);
+        if (error != EAGAIN) return error;
+        bool came = false;
+        if (const int failed = receiver.await(pause, &came)) return failed;
     }
-    return receiver.send_bytes(std::move(bytes));
 }
 
 // Brings what of the step is on other hosts.
@@ -243,7 +294,7 @@ int bring_all(StepFile& step) {
     return step.settle();
 }
 
-int send_step(OtherHalf& receiver, const char* name, const char* folder) {
+int send_step(OtherHalf& receiver, const char* name, const char* folder, Packing packing) {
     Sending& s = sending();
     StepFile& step = *s.step;
     const uint64_t size = step.eof();
@@ -255,7 +306,9 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder) {
     }
     const auto& [brought, hosts, runs] = places;
     const bool whole = brought.size() == 1 && brought[0].begin == 0 && brought[0].end == size;
-    if (!whole || s.packing.count > kMostListed) s.packing.count = 0;
+    if (!whole || packing.count > kMostListed) packing.count = 0;
+    // What crosses is what was published, as its checksums show: no others are computed.
+    const bool summed = whole && packing.count == 0 && !step.state->sums.empty();
     const StepToken token = step.token();
     const uint64_t number = process().board.slot(token.slot).sequence;
     const Head head = {static_cast<uint32_t>(strlen(folder)),
@@ -268,11 +321,11 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder) {
                        brought.size(),
                        hosts.size(),
                        runs.size(),
-                       s.packing.count,
-                       s.summed() ? s.sums().size() : 0,
-                       s.packing.count > 0 ? s.packing.error : 0,
-                       s.packing.count > 0 ? s.packing.part : 0,
-                       s.packing.seconds};
+                       packing.count,
+                       summed ? step.state->sums.size() : 0,
+                       packing.count > 0 ? packing.error : 0,
+                       packing.count > 0 ? packing.part : 0,
+                       packing.seconds};
     std::vector<char> text;
     const auto add = [&text](const void* from, size_t count) {
         text.insert(text.end(), static_cast<const char*>(from), static_cast<const char*>(from) + count);
@@ -285,48 +338,41 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder) {
     if (!hosts.empty()) add(homes::lead(step.state->slot), kAddressMax);
     for (const homes::Host& host : hosts) add(host.where, kAddressMax);
     add(runs.data(), runs.size() * sizeof(homes::Run));
-    add(s.packing.pieces, s.packing.count * sizeof(Piece));
-    if (s.summed()) add(s.sums().data(), s.sums().size() * sizeof(uint32_t));
-    s.ranges = brought;
+    add(packing.pieces, packing.count * sizeof(Piece));
+    if (summed) add(step.state->sums.data(), step.state->sums.size() * sizeof(uint32_t));
+    Pieces bytes;
+    if (packing.count > 0) {
+        add_others(&bytes, step.data(), size, packing.pieces, packing.count);
+        bytes.add(const_cast<void*>(packing.bytes), packing.length);
+    } else {
+        for (const homes::Range& range : brought) bytes.add(step.data() + range.begin, range.end - range.begin);
+    }
+    s.on_the_way.push_back(std::exchange(s.step, nullptr));
+    s.bytes += size;
+    s.whole = s.whole && whole;
+    --s.steps;
     const int error = receiver.send_words(text.data(), text.size(), !brought.empty());
-    return error ? error : send_bytes(receiver);
-}
-
-template <class T>
-int receive_list(OtherHalf& half, uint64_t count, std::vector<T>* list) {
-    if (count > kMostListed) return EPROTO;
-    list->resize(count);
-    return half.receive(list->data(), count * sizeof(T));
+    if (error) return error;
+    return summed ? receiver.send_summed(std::move(bytes), step.state->sums) : receiver.send_bytes(std::move(bytes));
 }
 
 }  // namespace
 
-// Takes the in-port's next step when the receiver asks for one, to be sent by the next call. `name`, `folder`: by which
+// Takes the in-port's next step when the receiver can take one, to be sent by the next call. `name`, `folder`: by which
 // its producer called it, and from where. `whole`: bytes that are on other hosts are brought; `bytes`, `size`: the
-// step's. It stays until the call after that: its producer may look at it. Returns 0, -1: none will come, which the
-// receiver knows, or an errno. ENOTDIR: from where is not known any more; ECONNRESET: the receiver has left; EINTR: the
-// run is being stopped, or Python has an exception to raise.
+// step's. It stays until the receiver has it, or longer: its producer may look at it. Returns 0, -1: none will come,
+// which the receiver knows, or an errno. ENOTDIR: from where is not known any more; ECONNRESET: the receiver has left;
+// EINTR: the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_take(int index, int wire, char* name, char* folder, int whole, const void** bytes,
                                     uint64_t* size)) {
     OtherHalf& receiver = other_half(wire);
     Sending& s = sending();
-    Ask ask{};
     name[0] = 0;
-    if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
-    while (ask.ranges == kAgain) {
-        if (!s.step) return EPROTO;
-        if (const int error = s.summed() ? sums::check_again(s.step->state) : 0) return error;
-        if (const int error = send_bytes(receiver)) return error;
-        if (const int error = receiver.receive(&ask, sizeof(ask))) return error;
-    }
-    const bool more = ask.ranges != kNoMore;
-    if (const int error = more ? receive_list(receiver, ask.ranges, &s.asked) : 0) return error;
-    s.packing = {};
-    if (s.step) close_step(std::exchange(s.step, nullptr));
-    if (!more) leave_board();
-    if (const int error = more ? take_next(index, &s.step, name, folder, &s.before) : kEnd) {
+    if (const int error = take_when_asked(receiver, index, name, folder)) {
+        int failed = 0;
+        while (error == kEnd && !s.on_the_way.empty() && !failed) failed = hear(receiver);
         const Head end = {};
-        const int failed = error == kEnd ? receiver.send_words(&end, sizeof(end), false) : 0;
+        if (error == kEnd && !failed) failed = receiver.send_words(&end, sizeof(end), false);
         return failed ? failed : error;
     }
     const bool known = folder[0] || name[0] == '/';
@@ -340,8 +386,7 @@ WILKINS_OR(errno)
 
 // Sends the step that was taken, with these parts of it packed. Returns 0 or an errno, as above.
 WILKINS_API(int, wilkins_relay_give(int wire, const char* name, const char* folder, const Packing* packing)) {
-    sending().packing = *packing;
-    return send_step(other_half(wire), name, folder);
+    return send_step(other_half(wire), name, folder, *packing);
 }
 WILKINS_OR(errno)
 
@@ -427,24 +472,33 @@ void note_damage(const StepFile& step, const char* server, const StepToken& toke
     far::note_damage(server, token, step.name(), "its producer's host", far::damaged_bytes(crossed, damaged));
 }
 
+// Bytes of the step that were damaged on the way, from the sender's server: it still has the step.
+int receive_again(const StepFile& step, const char* server, const StepToken& token,
+                  const std::vector<homes::Range>& ranges) {
+    PythonUnlocked python;
+    int error = 0;
+    const std::unique_ptr<FarFile> file = FarFile::open(server, token, Use::bring, step.name(), "", &error);
+    if (!file) return error;
+    file->gather(ranges, step.data());
+    return file->settle();
+}
+
 // The step's bytes, once more if they were damaged on the way.
 int receive_bytes(OtherHalf& sender, const StepFile& step, const char* server, const StepToken& token, Coming* coming) {
     uint64_t length = 0;
     for (const Piece& piece : coming->pieces) length += piece.stored;
     coming->packed.resize(length);
-    for (int tries = 1;; ++tries) {
-        Pieces bytes;
-        if (coming->pieces.empty())
-            for (const homes::Range& range : coming->brought)
-                bytes.add(step.data() + range.begin, range.end - range.begin);
-        else add_others(&bytes, step.data(), coming->brought[0].end, coming->pieces.data(), coming->pieces.size());
-        bytes.add(coming->packed.data(), length);
-        const int error = sender.receive(std::move(bytes));
-        if (error != EBADMSG || tries > far::kMostDamaged) return error;
-        note_damage(step, server, token, *coming, sender.damaged());
-        const Ask again = {kAgain};
-        if (const int failed = sender.send_words(&again, sizeof(again), false)) return failed;
-    }
+    Pieces bytes;
+    if (coming->pieces.empty())
+        for (const homes::Range& range : coming->brought) bytes.add(step.data() + range.begin, range.end - range.begin);
+    else add_others(&bytes, step.data(), coming->brought[0].end, coming->pieces.data(), coming->pieces.size());
+    bytes.add(coming->packed.data(), length);
+    const int error = sender.receive(std::move(bytes));
+    if (error != EBADMSG) return error;
+    note_damage(step, server, token, *coming, sender.damaged());
+    coming->pieces.clear();
+    coming->packed.clear();
+    return receive_again(step, server, token, coming->brought);
 }
 
 // Puts the packed pieces of a step where they belong. Called with Python's lock; returns 0 or an errno.
@@ -527,10 +581,10 @@ int receive_step(OtherHalf& sender, const char* name, const Head& head, const st
 
 }  // namespace
 
-// Asks for a step, and publishes it under its name. `folder`: where the process is; it goes where the producer was.
-// `server`: where the sender gives what is absent (address:port). `unpack`: for a port with `compress`, or nullptr.
-// Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has left; EINTR: the run is being stopped,
-// or Python has an exception to raise.
+// Asks for as many steps as there is room for, and publishes the next one under its name. `folder`: where the process
+// is; it goes where the producer was. `server`: where the sender gives what is absent (address:port). `unpack`: for a
+// port with `compress`, or nullptr. Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has
+// left; EINTR: the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name, char* folder, Unpack unpack)) {
     const Process& p = process();
     OtherHalf& sender = other_half(wire);
@@ -540,14 +594,23 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name,
     const int over = outport.keys.on_demand ? await_demand(p.first_port, name) : 0;
     if (over && over != kEnd) return over;
     const std::vector<homes::Range> wants = over ? std::vector<homes::Range>() : wanted(unpack != nullptr);
-    const Ask ask = {over ? kNoMore : wants.size()};
+    static uint64_t on_the_way = 0;
+    Ask ask = {0, over ? kNoMore : wants.size()};
     Head head{};
     char above[kNameMax] = {};
+    {
+        Board::Lock lock(p.board);
+        const int most =
+            outport.keys.on_demand ? 1 : queue::coming(p.board, outport.first_source, name, kMostOnTheWay);
+        ask.steps = std::max(static_cast<uint64_t>(most), on_the_way) - on_the_way;
+    }
     name[0] = 0;
+    on_the_way += ask.steps;
     if (const int error = sender.send_words(&ask, sizeof(ask), !wants.empty())) return error;
     if (const int error = sender.send_words(wants.data(), wants.size() * sizeof(homes::Range), false)) return error;
     if (const int error = sender.receive(&head, sizeof(head))) return error;
     if (!head.name) return kEnd;
+    --on_the_way;
     if (head.name >= kNameMax || head.folder >= kNameMax) return EPROTO;
     if (const int error = sender.receive(above, head.folder)) return error;
     if (const int error = sender.receive(name, head.name)) return error;

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fault.hpp"
@@ -80,6 +81,39 @@ bool is_read(const Board& board, int outport) {
     bool read = false;
     for (const ChannelRecord& channel : channels_of(board, board.port(outport))) read = read || alive(board, channel);
     return read;
+}
+
+namespace {
+
+// True if all ranks that read the channel are about to take a step of this name: they wait for it, or for any.
+bool is_awaited(const Board& board, const ChannelRecord& channel, const char* name) {
+    const PortRecord& inport = board.port(channel.inport);
+    bool any = false;
+    for (int r = 0; r < channel.readers; ++r) {
+        if (is_idle(board, channel, r)) continue;
+        const WaitRecord* const wait = waits_for(board.rank(board.task(inport.task).first_rank + r), WaitFor::data);
+        if (!wait || wait->port != channel.inport) return false;
+        if (strcmp(wait->name, name) != 0 && strcmp(wait->name, inport.pattern) != 0) return false;
+        any = true;
+    }
+    return any;
+}
+
+}  // namespace
+
+int coming(const Board& board, int source_index, const char* last, int most) {
+    const SourceRecord& source = board.source(source_index);
+    int least = most;
+    bool any = false;
+    for (const ChannelRecord& channel : channels_of(board, board.port(source.port))) {
+        if (channel.when_full != WhenFull::block || !alive(board, channel)) continue;
+        any = true;
+        if (board.port(channel.inport).keys.listing == Lists::end) continue;
+        const int waiting = queued(board, channel, source.rank);
+        const int taken = waiting > 0 && is_awaited(board, channel, last) ? 1 : 0;
+        least = std::min(least, bound(board, channel) + 1 - waiting + taken);
+    }
+    return any ? std::max(least, 1) : 1;
 }
 
 bool claimed(const Board& board, const SlotRecord& slot) {

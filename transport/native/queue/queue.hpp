@@ -33,6 +33,11 @@ int queued(const Board& board, const ChannelRecord& channel, int source_in_port)
 // True if the source can create a step of this name now without breaking a channel's bound.
 bool has_room(const Board& board, int source, const char* name);
 
+// How many steps of the source may be on their way to this board, so that at most one of them has to wait for room in a
+// queue: between 1 and `most`; 1 if no channel keeps its producer waiting. `last`: the name of the last one that has
+// come, which fills no queue if its readers wait for it.
+int coming(const Board& board, int source, const char* last, int most);
+
 // True if this channel keeps the source (numbered within its port) from creating a step of this name now.
 bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name);
 

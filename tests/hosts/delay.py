@@ -1,0 +1,48 @@
+"""Passes the frames of two network interfaces on to each other, after a time: ``delay.py ONE OTHER SECONDS``."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import sys
+import threading
+import time
+
+_PACKET_OUTGOING = 4
+_SOL_PACKET, _PACKET_VNET_HDR = 263, 15
+"""Of ``packet(7)``: frames say what the kernel has left for the hardware to do, such as to cut them up."""
+_MOST = 1 << 17
+
+
+def interface(name: str) -> socket.socket:
+    """All that comes to an interface, and a way to send by it."""
+    one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    one.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+    one.bind((name, 3))  # ETH_P_ALL
+    return one
+
+
+def take(one: socket.socket, frames: queue.Queue[tuple[float, bytes]], seconds: float) -> None:
+    """Note when each frame is to go on."""
+    while True:
+        frame, where = one.recvfrom(_MOST)
+        if where[2] != _PACKET_OUTGOING:
+            frames.put((time.monotonic() + seconds, frame))
+
+
+def give(other: socket.socket, frames: queue.Queue[tuple[float, bytes]]) -> None:
+    """Let each go on then."""
+    while True:
+        at, frame = frames.get()
+        time.sleep(max(0.0, at - time.monotonic()))
+        other.send(frame)
+
+
+if __name__ == "__main__":
+    ends = [interface(name) for name in sys.argv[1:3]]
+    for one, other in (ends, ends[::-1]):
+        under_way: queue.Queue[tuple[float, bytes]] = queue.Queue()
+        threading.Thread(target=take, args=(one, under_way, float(sys.argv[3])), daemon=True).start()
+        threading.Thread(target=give, args=(other, under_way), daemon=True).start()
+    print("ready", flush=True)
+    threading.Event().wait()

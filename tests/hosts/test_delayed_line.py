@@ -1,0 +1,128 @@
+"""Over a line with a delay, as many small steps are on their way as the queue has room for, and no more."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts import pseudo
+from hosts.rig import NEEDS, Rig
+
+from support.running import WILKINS, run_tree, write_program
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.needs("root", "namespaces", *NEEDS),
+    pytest.mark.timeout(120),
+    pytest.mark.xdist_group("hosts"),
+]
+
+ROUND_TRIP = 0.2
+"""Seconds: long beside what a busy machine takes for a step."""
+SIZE = 8_000
+WORKFLOW = """
+tasks:
+  - {func: ./write.py, args: ["f{}.h5", %(steps)d, %(size)d, %(pause)s], outports: [{filename: "f*.h5"}]}
+  - {func: ./read.py, args: [%(busy)s], inports: [{filename: "f*.h5", %(flow)s}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    with Rig(2) as one:
+        one.delay("node1", ROUND_TRIP / 2)
+        yield one
+
+
+def said(folder: Path, task: str, word: str) -> list[float]:
+    """Numbers that a program has printed, each after this word."""
+    lines = (folder / f"wilkins-runs/latest/{task}.log").read_text().splitlines()
+    return [float(line.split()[1]) for line in lines if line.startswith(word)]
+
+
+def run(rig: Rig, folder: Path, **values: Any) -> list[float]:
+    """When the reader has opened which step."""
+    pseudo.programs(folder)
+    (folder / "workflow.yaml").write_text(WORKFLOW % {"size": SIZE, "pause": 0, "busy": 0, "flow": "", **values})
+    words = [*WILKINS, "run", "--hosts", "node0:1,node1:1", "workflow.yaml"]
+    done = run_tree(rig.on("node0", *words, folder=folder), 60, folder)
+    assert done.code == 0, done.err
+    (crossing,) = json.loads((folder / "wilkins-runs/latest/summary.json").read_text())["crossings"]
+    assert crossing["messages"] == 2 * crossing["steps"] + 3
+    return said(folder, "read", "opened")
+
+
+@pytest.mark.parametrize(("queue", "at_once"), [(1, 2), (2, 3), (4, 5), (20, 8)])
+def test_as_many_steps_as_the_queue_has_room_for_are_on_their_way(
+    rig: Rig, tmp_path: Path, queue: int, at_once: int
+) -> None:
+    opened = run(rig, tmp_path, steps=50, flow=f"flow: {{queue: {queue}}}")
+    assert len(opened) == 50
+    rate = 40 / (opened[-1] - opened[9])
+    print(f"queue {queue}: {rate:.0f} steps a second, {rate * ROUND_TRIP:.1f} for each {ROUND_TRIP} s there and back")
+    assert rate * ROUND_TRIP > 0.7 * at_once
+
+
+def test_a_step_that_comes_alone_is_not_held_back(rig: Rig, tmp_path: Path) -> None:
+    opened = run(rig, tmp_path, steps=30, pause=0.1, flow="flow: {queue: 8}")
+    gaps = [after - before for before, after in pairwise(opened[5:])]
+    assert statistics.median(gaps) == pytest.approx(0.1, rel=0.2)
+
+
+WRITE = """#!{python}
+import sys, time, h5py
+for step in range(60):
+    time.sleep(float(sys.argv[1]))
+    with h5py.File(f"f{{step}}.h5", "w") as file:
+        file["made"] = time.monotonic()
+        file["x"] = [step] * 1000
+    print("made", time.monotonic(), flush=True)
+"""
+READ = """#!{python}
+import time, h5py
+from wilkins.transport import steps
+for name in steps.names():
+    with h5py.File(name) as file:
+        print("opened", time.monotonic(), flush=True)
+        print("age", time.monotonic() - file["made"][()], flush=True)
+    time.sleep(0.1)
+"""
+PAIR = """
+tasks:
+  - {func: ./write.py, args: [%s], outports: [{filename: "f*.h5"}]}
+  - {func: ./read.py, inports: [{filename: "f*.h5", %s}]}
+"""
+
+
+def run_slow_reader(rig: Rig, folder: Path, pause: float, flow: str) -> None:
+    for name, text in (("write.py", WRITE), ("read.py", READ)):
+        write_program(folder / name, text.format(python=sys.executable))
+    (folder / "workflow.yaml").write_text(PAIR % (pause, flow))
+    words = [*WILKINS, "run", "--hosts", "node0:1,node1:1", "workflow.yaml"]
+    done = run_tree(rig.on("node0", *words, folder=folder), 60, folder)
+    assert done.code == 0, done.err
+
+
+def test_the_latest_step_is_as_new_as_before(rig: Rig, tmp_path: Path) -> None:
+    """As old as the way there takes, and what a reader that asks for one at a time waits for the next."""
+    run_slow_reader(rig, tmp_path, 0.02, "io_freq: latest")
+    age = statistics.median(said(tmp_path, "read", "age"))
+    print(f"age of the latest step: {1e3 * age:.0f} ms")
+    assert age < 2 * ROUND_TRIP
+
+
+def test_a_slow_reader_holds_its_producer_as_before(rig: Rig, tmp_path: Path) -> None:
+    """Each host has its queue, and one more step is between them; the last open may not have been printed yet."""
+    queue = 3
+    run_slow_reader(rig, tmp_path, 0, f"flow: {{queue: {queue}}}")
+    made, opened = said(tmp_path, "write", "made"), said(tmp_path, "read", "opened")
+    assert len(made) == len(opened) == 60
+    ahead = max(place + 1 - sum(other <= at for other in opened) for place, at in enumerate(made))
+    print(f"queue {queue}: the producer is up to {ahead} steps ahead")
+    assert ahead <= 2 * queue + 2
