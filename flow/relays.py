@@ -1,4 +1,5 @@
-"""Which of an out-port's steps a relay carries to another host, and which of these each reader gets there.
+"""Which of an out-port's steps a relay carries to another host, which of these each reader gets there, and which hosts
+hand them on to others.
 
 A reader that leaves out steps while it is busy has a relay of its own, which leaves them out: it brings a step when the
 reader asks for one (``on demand``), and behind it no step is left out any more.
@@ -6,11 +7,53 @@ reader asks for one (``on demand``), and behind it no step is left out any more.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from wilkins.flow.machine import SPARE_STEPS
 from wilkins.flow.policy import FlowPolicy
-from wilkins.values import replace
+from wilkins.values import dataclass, replace
+
+FEW_HOSTS = 3
+"""To so many other hosts a producer's host sends its steps by itself."""
+
+_HANDS_ON_TO = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The steps of an out-port that one host has, for the readers on another one."""
+
+    outport: int
+    writes: int
+    reads: int
+    policies: tuple[FlowPolicy, ...]
+    """Of the readers."""
+    may_fork: bool = True
+    """Whether the steps may come by way of a third host, as far as their producer goes."""
+
+
+def forwarders(ways: Sequence[Way]) -> list[int | None]:
+    """For each way: the earlier one whose readers' host hands the steps on to this one's. None: their own host sends
+    them.
+
+    Hosts with readers of the same steps form a tree, in which each sends them to two others, if they are more than
+    `FEW_HOSTS`, all take every step, and no other steps come to them from the host that has these: then it would not
+    be known which was published first.
+    """
+    between = Counter((way.writes, way.reads) for way in ways)
+    groups: dict[tuple[int, int, FlowPolicy], list[int]] = {}
+    for place, way in enumerate(ways):
+        policy = way.policies[0]
+        whole = _alike(way.policies) and policy.every == 1 and policy.when_full == "block"
+        if way.may_fork and whole and between[way.writes, way.reads] == 1:
+            groups.setdefault((way.outport, way.writes, policy), []).append(place)
+    found: list[int | None] = [None] * len(ways)
+    for group in groups.values():
+        if len(group) > FEW_HOSTS:
+            for at in range(_HANDS_ON_TO, len(group)):
+                found[group[at]] = group[at // _HANDS_ON_TO - 1]
+    return found
 
 
 def taken(policies: Sequence[FlowPolicy]) -> FlowPolicy:

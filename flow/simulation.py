@@ -26,6 +26,7 @@ from wilkins.flow import relays
 from wilkins.flow.machine import ChannelQueue, Ended, Kept, Opened, Wait
 from wilkins.flow.model import Model, ModelChannel, ModelInPort, ModelOutPort
 from wilkins.flow.network import SECOND, Carried, nanoseconds, network_links
+from wilkins.flow.packing import Packing
 from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.timeline import (
     Activity,
@@ -238,17 +239,23 @@ class _Simulation:
                 continue
             for source in outlets[channel.outport]:
                 inlets[channel.inport].feed(source, channel.policy)
-        for (outport, reads, alone), channels in crossing.items():
-            port = self.model.outports[outport]
-            policies = [channel.policy for channel in channels]
+        ways = [
+            relays.Way(outport, self.host(port.task), reads, tuple(channel.policy for channel in some), may_fork)
+            for (outport, reads, _), some in crossing.items()
+            for port in [self.model.outports[outport]]
+            for may_fork in [port.packing == Packing()]
+        ]
+        for way, by, ((_, _, alone), channels) in zip(ways, relays.forwarders(ways), crossing.items(), strict=True):
+            port = self.model.outports[way.outport]
             readers = dict.fromkeys(self.model.inports[channel.inport].task for channel in channels)
             inlet = _Inlet(ModelInPort(task=port.task, pattern=port.pattern, readers=1), tuple(readers))
             outlet = _Source(replace(port, publish_at_next=False), port.task, 0, 1)
-            for source in outlets[outport]:
-                inlet.feed(source, relays.taken(policies))
-            for channel, policy in zip(channels, relays.given(policies), strict=True):
+            for source in outlets[way.outport] if by is None else [self.relays[by].outlet]:
+                inlet.feed(source, relays.taken(way.policies))
+            for channel, policy in zip(channels, relays.given(way.policies), strict=True):
                 inlets[channel.inport].feed(outlet, policy)
-            self.relays.append(_Relay(inlet, outlet, self.host(port.task), reads, on_demand=alone is not None))
+            writes = way.writes if by is None else self.relays[by].reads
+            self.relays.append(_Relay(inlet, outlet, writes, way.reads, on_demand=alone is not None))
 
     def host(self, task: int) -> int:
         """The host of a task."""

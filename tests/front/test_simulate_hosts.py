@@ -90,6 +90,29 @@ def test_a_plan_says_what_crosses_with_each_step(folder: Path) -> None:
     assert "over the network: a -> b, 2 x 100 MB a step" in one.out
 
 
+MANY_READERS = """
+tasks:
+  - {func: ./simulate, outports: [{filename: "field-*.h5"}], model: {step: 0s, steps: 40, size: 100MB}}
+  - {func: ./read, taskCount: 8, inports: [{filename: "field-*.h5"}], model: {step: 0s}}
+"""
+
+
+def test_many_hosts_hand_steps_on(tmp_path: Path) -> None:
+    """The host of the producer, which bounds the run, sends each step twice: 40 steps of 100 MB in 8 s and a little."""
+    (tmp_path / "workflow.yaml").write_text(MANY_READERS)
+    for name in ("simulate", "read"):
+        write_program(tmp_path / name, "#!/bin/sh\n")
+    hosts = ("--hosts", ",".join(f"n{number}:1" for number in range(9)))
+    plan = wilkins(tmp_path, "plan", "workflow.yaml", *hosts)
+    ways = "n0 -> n1 and n2, n1 -> n3 and n4, n2 -> n5 and n6, n3 -> n7 and n8, 8 x 100 MB a step"
+    assert f"over the network: {ways}" in plan.out
+    done = wilkins(tmp_path, "simulate", "workflow.yaml", *hosts, "--bandwidth", "1GB/s")
+    assert done.code == 0, done.err
+    assert "read[7] field-*.h5 n3 -> n8 40 4 GB 4 GB 83" in " ".join(done.out.split())
+    assert "the workflow: 8.3 s" in done.out
+    assert "bound by: network of n0, sending and 3 alike" in done.out
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -2,7 +2,8 @@
 
 A relay is a task of two halves. On the host where steps are made, a sender reads them like any other reader; on the
 host where they are read, a receiver writes them like any other producer. So each host is a workflow by itself, with
-the queues, names and rules of one machine.
+the queues, names and rules of one machine. Where many hosts read the same steps, some hand them on: there the sender
+reads what a receiver has written.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class Relay:
     """Index of the host with its sender."""
     reads: int
     """Index of the host with its receiver."""
+    made: int
+    """Index of the host on which the steps are made,"""
+    brought_by: int | None = None
+    """and the relay that brings them to the host with the sender, if that is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class Route:
     channels: tuple[int, ...]
     """Indices in the plan for all hosts."""
     writes: int
+    """The host on which they are made, whichever hands them on."""
     reads: int
     arrives: bool = False
     """Whether it leads from a relay to the readers; else it leads to a relay, or from the writers to the readers."""
@@ -190,6 +196,12 @@ def _readers(plan: Plan, channel: ChannelPlan, ranks: Sequence[Mapping[int, rang
     return {host: count for host, count in counts.items() if count > 0}
 
 
+def relays_of(plan: Plan) -> list[Relay]:
+    """The relays between the hosts of a plan."""
+    ranks = [_ranges(task) for task in plan.tasks]
+    return _relays(plan, ranks, [_readers(plan, channel, ranks) for channel in plan.channels])
+
+
 def _relays(plan: Plan, ranks: Sequence[Mapping[int, range]], readers: Sequence[Mapping[int, int]]) -> list[Relay]:
     """One relay for each out-port, host that writes it, and other host that reads it. Readers that leave out steps
     while they are busy have one each; so has, in a resumed run, each group of readers that lack the same steps."""
@@ -202,10 +214,22 @@ def _relays(plan: Plan, ranks: Sequence[Mapping[int, range]], readers: Sequence[
                     lacks = (channel.rests, *_policies([channel])) if channel.outport in half_read else None
                     alone = place if channel.drops else lacks
                     found.setdefault((channel.outport, writes, reads, alone), []).append(place)
-    return [
-        Relay(index, outport, tuple(channels), writes, reads)
-        for index, ((outport, writes, reads, _), channels) in enumerate(found.items())
+    ways = [
+        relays.Way(outport, writes, reads, tuple(_policies([plan.channels[one] for one in channels])), may_fork)
+        for (outport, writes, reads, alone), channels in found.items()
+        for may_fork in [alone is None and _may_fork(plan, plan.ports[outport])]
     ]
+    return [
+        Relay(
+            index, way.outport, tuple(channels), way.writes if by is None else ways[by].reads, way.reads, way.writes, by
+        )
+        for index, (way, by, channels) in enumerate(zip(ways, relays.forwarders(ways), found.values(), strict=True))
+    ]
+
+
+def _may_fork(plan: Plan, outport: PortPlan) -> bool:
+    """Whether steps may be handed on: not what would be compressed twice; and parts come from where they are."""
+    return not outport.compress and not spans(plan.tasks[outport.task])
 
 
 def _here(task: TaskPlan, index: int, ranks: range) -> TaskPlan:
@@ -245,6 +269,7 @@ def _part(
         made.append(replace(ends, group=_group(channel, place)))
         channels.append(Route((place,), host, host))
     senders, receivers = [], []
+    arrives_at: dict[int, int] = {}
     for relay in own.relays:
         written = plan.ports[relay.outport]
         carried = [plan.channels[channel] for channel in relay.channels]
@@ -253,19 +278,21 @@ def _part(
             senders.append((len(made_tasks), relay))
             port = _half(plan, relay, "send", made_tasks, made_ports, written)
             kept = replace(_under(carried[0], relays.taken(_policies(carried))), rests=rests)
+            outport = port_of[relay.outport] if relay.brought_by is None else arrives_at[relay.brought_by]
             group = _group(kept, relay.channels[0])
-            made.append(replace(kept, outport=port_of[relay.outport], inport=port, readers=1, group=group))
-            channels.append(Route(relay.channels, relay.writes, relay.reads))
+            made.append(replace(kept, outport=outport, inport=port, readers=1, group=group))
+            channels.append(Route(relay.channels, relay.made, relay.reads))
         else:
             receivers.append((len(made_tasks), relay))
             port = _half(plan, relay, "receive", made_tasks, made_ports, written)
+            arrives_at[relay.index] = port
             begin = sum(first for first, _ in rests)
             made_ports[port] = replace(made_ports[port], begins=(begin,) if begin else ())
             for place, channel, policy in zip(relay.channels, carried, relays.given(_policies(carried)), strict=True):
                 rests = ((begin, 0),) if begin else ()
                 ends = replace(_under(channel, policy), outport=port, inport=port_of[channel.inport], rests=rests)
                 made.append(replace(ends, readers=readers[place][host]))
-                channels.append(Route((place,), relay.writes, relay.reads, arrives=True))
+                channels.append(Route((place,), relay.made, relay.reads, arrives=True))
     whole = replace(
         plan,
         tasks=tuple(made_tasks),
@@ -304,7 +331,7 @@ def _rests(plan: Plan, relay: Relay, ranks: Sequence[Mapping[int, range]]) -> tu
     """In a resumed run, what is left for a relay of the producer's ranks on its host: all that its readers lack. All
     steps of these ranks have names for the relay, unless it is that of one reader (`_named`)."""
     written = plan.ports[relay.outport]
-    here = ranks[written.task][relay.writes]
+    here = ranks[written.task][relay.made]
     begins = _of(here, written.begins) or (0,) * len(here)
     channel = plan.channels[relay.channels[0]]
     lacked = _of(here, channel.rests)
@@ -348,7 +375,7 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
             task=len(tasks) - 1,
             direction="in" if direction == "in" else "out",
             pattern=pattern,
-            mode=outport.mode if direction == "in" else "memory",
+            mode=outport.mode if direction == "in" and relay.brought_by is None else "memory",
             cap_bytes=_cap(plan, relay, outport) if direction == "out" else 0,
             part_of=_part_of(plan, outport) if direction == "out" else 0,
             far_host=other + 1,

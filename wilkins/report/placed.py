@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from wilkins.errors import count_of
+from wilkins.flow.relays import FEW_HOSTS
 from wilkins.plan.placing import Crossing, crossing
 from wilkins.plan.plan import ChannelPlan, Plan, TaskPlan
+from wilkins.plan.split import Relay, relays_of
 from wilkins.terminal.tables import size, text_table
 
 _MOST_WAYS = 3
+_MOST_SENDERS = 8
 _MOST_RANKS = 64
 
 
@@ -51,23 +54,43 @@ def ways_table(
     Args:
         sizes: bytes of a step, by entry of the workflow file, where they are known.
     """
-    rows = [(between(plan, group), "; ".join(_ways(plan, group, sizes))) for group in groups]
+    trees: dict[int, list[Relay]] = {}
+    for relay in relays_of(plan) if len(plan.hosts) > FEW_HOSTS else ():
+        trees.setdefault(relay.outport, []).append(relay)
+    trees = {port: some for port, some in trees.items() if any(one.brought_by is not None for one in some)}
+    rows = [(between(plan, group), "; ".join(_ways(plan, group, sizes, trees))) for group in groups]
     return text_table(("channel", "its steps go"), rows)
 
 
-def _ways(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) -> Iterator[str]:
+def _ways(
+    plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int], trees: Mapping[int, Sequence[Relay]]
+) -> Iterator[str]:
     found = [crossing(plan, channel) for channel in group]
     local = sum(way.local for way in found)
     if local:
         yield "through shared memory" + (f" ({local} of {len(found)} channels)" if local < len(found) else "")
     across = list(dict.fromkeys(way for way in found if not way.local))
-    if across:
+    if across and any(channel.outport in trees for channel in group):
+        outports = dict.fromkeys(channel.outport for channel in group)
+        tree = _tree(plan, [one for outport in outports for one in trees.get(outport, ())])
+        yield f"over the network: {tree}{_bytes(plan, group, sizes)}"
+    elif across:
         shown = ", ".join(_way(plan, way) for way in across[:_MOST_WAYS])
         more = f" and {len(across) - _MOST_WAYS} more ways" if len(across) > _MOST_WAYS else ""
         ports = [port for channel in group if (port := plan.ports[channel.outport]).compress]
         packed = ", compressed" if ports else ""
         packed += " where that is faster" if ports and all(port.compress_when == "faster" for port in ports) else ""
         yield f"over the network: {shown}{more}{_bytes(plan, group, sizes)}{packed}"
+
+
+def _tree(plan: Plan, relays: Sequence[Relay]) -> str:
+    """Which hosts send steps, and to which others, each to all at once."""
+    to: dict[int, dict[str, None]] = {}
+    for relay in relays:
+        to.setdefault(relay.writes, {})[plan.hosts[relay.reads].name] = None
+    shown = [f"{plan.hosts[host].name} -> {' and '.join(names)}" for host, names in list(to.items())[:_MOST_SENDERS]]
+    more = f" and {count_of(len(to) - _MOST_SENDERS, 'more host')} that hand them on" if len(to) > _MOST_SENDERS else ""
+    return f"{', '.join(shown)}{more}"
 
 
 def _bytes(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) -> str:

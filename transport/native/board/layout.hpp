@@ -287,9 +287,10 @@ struct PortRecord {
     int32_t beside;              // out, of a relay: its number among the ports whose steps come from the same host
     char asked_at[kAddressMax];  // out, of a relay: where its producers' host answers questions about folders; empty:
                                  // it does not
-    uint64_t cap;                // out: bytes its arenas may take, 0 for no limit
-    uint64_t used;               // out: bytes its arenas take
-    uint64_t steps;              // out: published; in: opened (by the first rank to open each)
+    std::atomic<uint32_t> pressed;  // out, of a relay: how often that host has said that it is short of memory
+    uint64_t cap;                   // out: bytes its arenas may take, 0 for no limit
+    uint64_t used;                  // out: bytes its arenas take
+    uint64_t steps;                 // out: published; in: opened (by the first rank to open each)
     uint64_t bytes;
     uint64_t dropped;
     int32_t first_link;  // its channels, in the link table

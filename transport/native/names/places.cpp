@@ -267,13 +267,20 @@ Held holds_for_others(const char* name, bool deep) {
     FolderName folder;
     strcpy(folder, name);
     const Bases bases = identify_all(folder, deep);
-    Board::Lock lock(p.board);
     Held held = Held::no;
-    for (const PortRecord& port : ports_of(p, Direction::in)) {
-        const int i = p.board.index(port);
-        held = std::max(held, holds_in(p, i, bases));
-        if (held != Held::yes && may_begin_there(p, i, bases)) held = Held::not_yet;
+    std::vector<const char*> others;  // that know of steps which come from there
+    {
+        Board::Lock lock(p.board);
+        for (const PortRecord& port : ports_of(p, Direction::in)) {
+            const int i = p.board.index(port);
+            held = std::max(held, holds_in(p, i, bases));
+            if (held != Held::yes && may_begin_there(p, i, bases)) held = Held::not_yet;
+            for (const PortRecord& out : outports_of(p.board, port))
+                if (out.asked_at[0]) others.push_back(out.asked_at);
+        }
     }
+    for (const char* const where : others)
+        if (held != Held::yes) held = std::max(held, FarFile::ask_of_folder(where, name, deep));
     return held;
 }
 

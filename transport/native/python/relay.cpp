@@ -37,8 +37,8 @@ using namespace wilkins;
 
 namespace {
 
-// Lazy steps at once: a source has twelve slots beyond its longest queue.
-constexpr size_t kMostLazy = 4;
+// Lazy steps at once, and where further hosts keep some here, too: a source has twelve slots beyond its longest queue.
+constexpr size_t kMostLazy = 4, kMostHandedOn = 8;
 // A step of so few bytes comes whole; where tests make every step lazy, none does.
 #ifdef WILKINS_HOOKS
 constexpr uint64_t kSmall = 0;
@@ -211,10 +211,14 @@ struct Places {
     std::vector<homes::Run> runs;
 };
 
+// True if the step has come from a third host, from which this one brings what is absent: as for readers here, so for
+// those of the receiver.
+bool is_handed_on(const StepFile& step) { return process().board.slot(step.state->slot).lazy.is == Absence::lazy; }
+
 Places places_of(const StepFile& step, const std::vector<homes::Range>& asked) {
     Places places;
     places.brought = inside(step, asked);  // first: readers here may bring more meanwhile
-    if (!step.state->lazy) return places;
+    if (!step.state->lazy || is_handed_on(step)) return places;
     places.hosts = homes::hosts(step.state->slot);
     places.runs = homes::runs_of(step.state->slot, 0, step.eof());
     return places;
@@ -287,17 +291,19 @@ int take_when_asked(OtherHalf& receiver, int index, char* name, char* folder) {
     }
 }
 
-// Brings what of the step is on other hosts.
-int bring_all(StepFile& step) {
+// Brings what of this is on other hosts.
+int bring(StepFile& step, const std::vector<homes::Range>& ranges) {
     PythonUnlocked python;
-    step.bring({{0, step.eof()}});
+    step.bring(ranges);
     return step.settle();
 }
+int bring_all(StepFile& step) { return bring(step, {{0, step.eof()}}); }
 
 int send_step(OtherHalf& receiver, const char* name, const char* folder, Packing packing) {
     Sending& s = sending();
     StepFile& step = *s.step;
     const uint64_t size = step.eof();
+    if (const int error = is_handed_on(step) ? bring(step, s.asked) : 0) return error;
     Places places = places_of(step, s.asked);
     if (places.runs.size() > kMostListed ||
         places.brought.size() > kMostListed) {  // its readers here have brought so many pieces of it
@@ -310,7 +316,8 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder, Packing
     // What crosses is what was published, as its checksums show: no others are computed.
     const bool summed = whole && packing.count == 0 && !step.state->sums.empty();
     const StepToken token = step.token();
-    const uint64_t number = process().board.slot(token.slot).sequence;
+    const SlotRecord& slot = process().board.slot(token.slot);
+    const uint64_t number = slot.numbered ? slot.numbered - 1 : slot.sequence;
     const Head head = {static_cast<uint32_t>(strlen(folder)),
                        static_cast<uint32_t>(strlen(name)),
                        size,
@@ -400,8 +407,11 @@ KeptElsewhere& kept() {
 // What the next step is to bring along: what was read of the last one of which that is known.
 std::vector<homes::Range> wanted(bool whole) {
     const Process& p = process();
-    const AccessKeys& keys = p.board.port(p.first_port).keys;
-    const bool lazily = !whole && keys.mode == Mode::memory && !keys.checked && kept().count() < kMostLazy;
+    const PortRecord& outport = p.board.port(p.first_port);
+    size_t most = kMostLazy;
+    for (const PortRecord& inport : inports_of(p.board, outport))
+        if (inport.keys.far_host != 0) most = kMostHandedOn;
+    const bool lazily = !whole && outport.keys.mode == Mode::memory && !outport.keys.checked && kept().count() < most;
     return lazily ? lazy::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
 }
 
@@ -600,8 +610,7 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name,
     char above[kNameMax] = {};
     {
         Board::Lock lock(p.board);
-        const int most =
-            outport.keys.on_demand ? 1 : queue::coming(p.board, outport.first_source, name, kMostOnTheWay);
+        const int most = outport.keys.on_demand ? 1 : queue::coming(p.board, outport.first_source, name, kMostOnTheWay);
         ask.steps = std::max(static_cast<uint64_t>(most), on_the_way) - on_the_way;
     }
     name[0] = 0;

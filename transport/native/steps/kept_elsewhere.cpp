@@ -61,6 +61,7 @@ bool KeptElsewhere::heed(const Kept& one) {
     const Board& board = process().board;
     Board::Lock lock(board);
     const SourceRecord& source = board.source(board.slot(one.slot).source);
+    board.port(source.port).pressed.fetch_add(1);
     for (const SlotRecord& slot : slots_of(board, source)) {
         if (slot.state != SlotState::published || queue::needed(board, slot, true)) continue;
         queue::note_let_go(board, board.index(slot));

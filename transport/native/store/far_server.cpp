@@ -196,13 +196,19 @@ void note_kept(const StepFile& step, int more) {
     board.slot(step.token().slot).kept_for += static_cast<uint32_t>(more);
 }
 
-// Until the other side lets go of the step, or ends.
+// Until the other side lets go of the step, or ends. Where the step has come from a third host, the other side hears of
+// that host's want of memory, too.
 void keep_step(int wire, StepFile* step) {
+    const Board& board = process().board;
+    const std::atomic<uint32_t>& pressed = board.port(board.source(board.slot(step->token().slot).source).port).pressed;
+    uint32_t heard = pressed.load();
     note_kept(*step, 1);
     for (pollfd one = {wire, POLLIN, 0};;) {
         const int ready = poll(&one, 1, far::kPause);
         if (ready > 0 || (ready < 0 && errno != EINTR)) break;
-        if (ready == 0 && memory_is_short() && send(wire, "", 1, MSG_NOSIGNAL) != 1) break;
+        const bool is_short = ready == 0 && (memory_is_short() || pressed.load() != heard);
+        heard = pressed.load();
+        if (is_short && send(wire, "", 1, MSG_NOSIGNAL) != 1) break;
     }
     note_kept(*step, -1);
     close_step(step);

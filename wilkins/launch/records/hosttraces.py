@@ -166,7 +166,8 @@ class _Joint:
     def _note_relay(self, own: _Own, relay: Relay, event: Event) -> int | None:
         if relay.writes == own.part.host:
             if event.event == "open":
-                self._sent[relay.index].append((event.name, event.sequence))
+                number = event.sequence if relay.brought_by is None else _producers_number(own, event)
+                self._sent[relay.index].append((event.name, UNCLEAR if number is None else number))
                 return relay.index
             if event.event in _LEFT_OUT:
                 self.events += self._for_readers(relay, event)
@@ -195,15 +196,22 @@ class _Joint:
 
     def _note_read(self, own: _Own, event: Event) -> None:
         """A task has opened a step, or will not get it."""
-        inport = own.ports.get((event.task, "in", event.pattern))
-        known = own.known.get((event.name, event.sequence), {})
-        outports = own.feeds[inport] if inport is not None else ()
-        numbers = {number for outport in outports for number in known.get(outport, ())}
-        if not numbers and event.event != "open":
+        number = _producers_number(own, event)
+        if number is None and event.event != "open":
             own.early.append(event)
             return
-        number = numbers.pop() if len(numbers) == 1 else UNCLEAR
-        self.events.append(replace(event, sequence=number))
+        self.events.append(replace(event, sequence=UNCLEAR if number is None else number))
+
+
+def _producers_number(own: _Own, event: Event) -> int | None:
+    """The number that the producer has given to the step that is read; None: it is not known."""
+    inport = own.ports.get((event.task, "in", event.pattern))
+    known = own.known.get((event.name, event.sequence), {})
+    outports = own.feeds[inport] if inport is not None else ()
+    numbers = {number for outport in outports for number in known.get(outport, ())}
+    if not numbers:
+        return None
+    return numbers.pop() if len(numbers) == 1 else UNCLEAR
 
 
 def _tells(task: TaskPlan, host: int) -> bool:
