@@ -2,11 +2,17 @@
 #include "base/resolve.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 
 // The start of this library in memory; the linker defines it.
 extern "C" const ElfW(Ehdr) wilkins_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
@@ -23,6 +29,50 @@ size_t measure_library() {
     for (int i = 0; i < wilkins_header.e_phnum; ++i)
         if (segment[i].p_type == PT_LOAD) size = std::max<size_t>(size, segment[i].p_vaddr + segment[i].p_memsz);
     return size;
+}
+
+// Before glibc 2.33, its headers made calls of these with a version out of those without.
+#if defined(__x86_64__) || defined(__s390x__) || defined(__powerpc64__)
+constexpr int kStatVersion = 1;
+#else
+constexpr int kStatVersion = 0;
+#endif
+using Xstat = int(int, const char*, struct stat*);
+using Fxstat = int(int, int, struct stat*);
+using Fxstatat = int(int, int, const char*, struct stat*, int);
+
+template <class Signature, class... Arguments>
+int with_version(const char* name, Arguments... arguments) {
+    if (auto* found = reinterpret_cast<Signature*>(dlsym(RTLD_NEXT, name))) return found(kStatVersion, arguments...);
+    errno = ENOSYS;
+    return -1;
+}
+
+int older_stat(const char* path, struct stat* st) { return with_version<Xstat>("__xstat", path, st); }
+int older_lstat(const char* path, struct stat* st) { return with_version<Xstat>("__lxstat", path, st); }
+int older_fstat(int fd, struct stat* st) { return with_version<Fxstat>("__fxstat", fd, st); }
+int older_fstatat(int dirfd, const char* path, struct stat* st, int flags) {
+    return with_version<Fxstatat>("__fxstatat", dirfd, path, st, flags);
+}
+int older_close_range(unsigned first, unsigned last, int flags) {
+    return static_cast<int>(syscall(SYS_close_range, first, last, flags));
+}
+
+// What stands in for a function that older C libraries do not have.
+void* older(const char* name) {
+    static const struct {
+        const char* name;
+        void* function;
+    } kOlder[] = {
+        {"stat", reinterpret_cast<void*>(older_stat)},
+        {"lstat", reinterpret_cast<void*>(older_lstat)},
+        {"fstat", reinterpret_cast<void*>(older_fstat)},
+        {"fstatat", reinterpret_cast<void*>(older_fstatat)},
+        {"close_range", reinterpret_cast<void*>(older_close_range)},
+    };
+    for (const auto& one : kOlder)
+        if (std::strcmp(one.name, name) == 0) return one.function;
+    return nullptr;
 }
 
 }  // namespace
@@ -54,6 +104,9 @@ void* Scope::find(const char* name) const {
     return found && is_ours(found) ? nullptr : found;
 }
 
-void* resolve_libc(const char* name) { return dlsym(RTLD_NEXT, name); }
+void* resolve_libc(const char* name) {
+    void* found = dlsym(RTLD_NEXT, name);
+    return found ? found : older(name);
+}
 
 }  // namespace wilkins

@@ -22,7 +22,8 @@ private:
 
 inline void* resolve(const char* name, const void* caller) { return Scope(caller).find(name); }
 
-// The C library's own function behind ours.
+// The C library's own function behind ours, or what stands in for one that came after glibc 2.28; nullptr if there is
+// none.
 void* resolve_libc(const char* name);
 
 // True if `address` lies in this library. Two comparisons: dladdr would search the symbols of the library where it

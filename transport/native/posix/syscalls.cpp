@@ -10,6 +10,8 @@
 #include "posix/files.hpp"
 #include "steps/left_open.hpp"
 
+extern "C" int close_range(unsigned, unsigned, int) noexcept;  // headers of glibc before 2.34 do not have it
+
 namespace wilkins::posix {
 namespace {
 
