@@ -121,7 +121,7 @@ def test_a_container_without_the_program_or_a_new_libc(venv: Case) -> None:
     assert any("has glibc 2.17, and the layer needs 2." in error for error in errors)
 
 
-def test_containers_are_for_one_host_and_no_job(venv: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ranks_of_a_container_are_on_one_host_and_in_no_job(venv: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     venv.program("tools/bwrap")
     (venv.folder / "root" / "usr").mkdir(parents=True)
     monkeypatch.setenv("PATH", f"{venv.folder}/tools", prepend=":")
@@ -129,8 +129,21 @@ def test_containers_are_for_one_host_and_no_job(venv: Case, monkeypatch: pytest.
     assert venv.plan().tasks[0].container
     with pytest.raises(WorkflowError, match=r"workflow.yaml:3:16: error: .* and this is an MPI job"):
         plan_file(venv.path, launch="one-job")
-    with pytest.raises(ResourceError, match="a 'container' on several hosts was not tested"):
-        host_parts(plan_file(venv.path, hosts=(Host("a", 1), Host("b", 1))))
+    hosts = (Host("a", 1), Host("b", 1))
+    assert len(host_parts(plan_file(venv.path, hosts=hosts))) == 1
+    venv.write(f"{TASK}    container: root\n    nprocs: 2\n    placement: [1, 1]\n")
+    with pytest.raises(ResourceError, match=r"on several hosts \(a, b\), and .* 'container' are in one container"):
+        host_parts(plan_file(venv.path, hosts=hosts))
+
+
+def test_an_image_without_names_of_hosts_gets_those_of_this_machine() -> None:
+    """Else its programs cannot find the hosts from which they fetch bytes."""
+    folders = {"": [Entry("etc", True), Entry("usr", True)], "etc": [Entry("passwd", False)]}
+    image = ContainerPlan("bwrap", "/usr/bin/bwrap", "/image", (), ())
+    words = containers.command(image, "/work", ["/work"], {}, {}, lambda folder: folders.get(folder, []))
+    told = " ".join(words)
+    assert "--dir /etc --ro-bind /image/etc/passwd /etc/passwd" in told
+    assert "--ro-bind-try /etc/hosts /etc/hosts" in told
 
 
 def test_names_of_conda_environments(tmp_path: Path) -> None:

@@ -113,16 +113,24 @@ def _podman(container: ContainerPlan, cwd: str, binds: Sequence[str], own: Mappi
 
 def _bwrap(container: ContainerPlan, cwd: str, binds: Sequence[str], listing: Listing) -> list[str]:
     pairs = [(bind.partition(":")[0], bind.partition(":")[2] or bind) for bind in binds]
-    words = [container.program, *_root(container.image, "", [inside for _, inside in pairs], listing)]
+    needed = [inside for _, inside in pairs]
+    names = list(_names(needed, listing))
+    words = [container.program, *_root(container.image, "", [*needed, *names], listing)]
     for bind in ("--dev-bind /dev /dev", "--bind /proc /proc", "--ro-bind /sys /sys", "--bind /tmp /tmp"):
         words += bind.split()
-    has_etc = any(entry.name == "etc" for entry in listing(""))
-    for name in _NAMES if has_etc and not _below("etc", [inside for _, inside in pairs]) else ():
-        if any(entry.name == PurePosixPath(name).name and not entry.link for entry in listing("etc")):
-            words += ["--ro-bind-try", f"/{name}", f"/{name}"]
+    for name in names:
+        words += ["--ro-bind-try", name, name]
     for path, inside in pairs:
         words += ["--bind", path, inside]
     return [*words, "--setenv", "PATH", DEFAULT_PATH, "--chdir", cwd, "--"]
+
+
+def _names(needed: Sequence[str], listing: Listing) -> Iterator[str]:
+    """Files by which this machine finds other hosts, that are to be seen in an image."""
+    if not any(entry.name == "etc" for entry in listing("")) or _below("etc", needed):
+        return
+    links = {entry.name for entry in listing("etc") if entry.link}
+    yield from (f"/{name}" for name in _NAMES if PurePosixPath(name).name not in links)
 
 
 def _root(image: str, folder: str, needed: Sequence[str], listing: Listing) -> Iterator[str]:

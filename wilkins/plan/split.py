@@ -180,12 +180,14 @@ def _check_sets(plan: Plan) -> None:
 
 
 def _check_containers(plan: Plan) -> None:
-    """Containers are for tasks on one host."""
+    """The ranks of a task share one container, and its ``mpiexec`` starts them all there."""
     for task in plan.tasks:
-        if task.container:
+        if task.container and spans(task):
+            hosts = ", ".join(plan.hosts[host].name for host, _ in task.share)
             raise ResourceError(
-                f"{task.origin}: {task.name}: a 'container' on several hosts was not tested; run the workflow without "
-                "--hosts, or the task without a container"
+                f"{task.origin}: {task.name}: its ranks are on several hosts ({hosts}), and the ranks of a task with "
+                "'container' are in one container, on one host; give the task `placement: [HOST]` with a host that has "
+                "slots for all of its ranks, or give each rank one by `prefix:` (`wilkins help containers`)"
             )
 
 
