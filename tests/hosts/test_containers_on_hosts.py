@@ -142,7 +142,7 @@ def debian(suite: str, root: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(2400)
-@pytest.mark.needs("root", "debootstrap", "mpicc")
+@pytest.mark.needs("root", "debootstrap", "mpicc", "python:ziglang")
 @pytest.mark.parametrize("suite", ["trixie", "bullseye"])
 def test_trees_with_a_newer_and_an_older_c_library(tmp_path: Path, suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer in the tree, its ranks on two hosts, each in a container, and their readers in it and outside."""

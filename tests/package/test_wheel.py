@@ -1,8 +1,9 @@
-"""A wheel built from the tree holds each file once, depends on libc alone, and works away from the checkout."""
+"""A wheel built from the tree holds each file once, depends on an old libc alone, and works away from the checkout."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from support.running import must_run
+from wilkins.plan import glibc
+from wilkins.plan.program import read_elf
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("docs", "flow", "transport", "tasks", "workflows")
@@ -22,6 +25,7 @@ SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "wilkins"
 pytestmark = pytest.mark.nightly
 
 LIBRARIES = ("libwilkins.so", "libwilkins-record.so")
+MACHINES = ("x86_64", "aarch64")
 LIBC = {"libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"}
 
 
@@ -47,8 +51,24 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(distributions: Path) -> Path:
-    [path] = distributions.glob("*.whl")
+    """The wheel for this machine."""
+    [path] = distributions.glob(f"*_{platform.machine()}.whl")
     return path
+
+
+@pytest.fixture(scope="module")
+def portable(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """By processor: a folder with what is in the wheel that `tools/wheel` or `tools/release` has made."""
+    if not (given := os.environ.get("WILKINS_TEST_DISTRIBUTIONS")):
+        given = str(tmp_path_factory.mktemp("dist"))
+        must_run(ROOT, sys.executable, "tools/wheel", "--out", given, timeout=800)
+    folders = {}
+    for machine in MACHINES:
+        folders[machine] = tmp_path_factory.mktemp(machine)
+        [path] = Path(given).glob(f"*-py3-none-manylinux_2_28_{machine}.whl")
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folders[machine])
+    return folders
 
 
 @pytest.fixture(scope="module", params=LIBRARIES)
@@ -101,6 +121,32 @@ def test_library_shows_no_cxx(library: Path) -> None:
     names = [line.split()[-1] for line in symbols.splitlines()]
     assert "H5Fflush" in names
     assert not [name for name in names if name.startswith(("_Z", "__cxa", "__gxx", "_Unwind", "_ITM"))]
+
+
+@pytest.mark.needs("python:ziglang")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_portable_wheels_need_glibc_2_28_alone(portable: dict[str, Path], name: str) -> None:
+    """They show the same names on each processor, and copy by the C library's functions, not by Zig's slower ones."""
+    shown = {}
+    for machine, folder in portable.items():
+        library = folder / "wilkins" / "transport" / name
+        elf = read_elf(library)
+        assert elf
+        assert () < glibc.newest(elf.versions) <= (2, 28)
+        test_library_needs_libc_alone(library)
+        test_library_shows_no_cxx(library)
+        symbols = must_run(folder, "readelf", "--dyn-syms", "--wide", library).splitlines()
+        undefined = {
+            re.sub("@.*", "", line.split()[7]) for line in symbols if " UND " in line and len(line.split()) > 7
+        }
+        assert {"memcpy", "memmove", "memset"} <= undefined
+        header = must_run(folder, "readelf", "--file-header", library)
+        assert ("AArch64" in header) == (machine == "aarch64")
+        shown[machine] = set(
+            must_run(folder, "nm", "--dynamic", "--defined-only", "--format=just-symbols", library).split()
+        )
+    assert shown["x86_64"] == shown["aarch64"]
 
 
 @pytest.mark.timeout(400)
