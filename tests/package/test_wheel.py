@@ -127,7 +127,7 @@ def test_library_shows_no_cxx(library: Path) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_portable_wheels_need_glibc_2_28_alone(portable: dict[str, Path], name: str) -> None:
-    """They show the same names on each processor, and copy by the C library's functions, not by Zig's slower ones."""
+    """They show the same names on each processor, and copy by the C library's functions, not by Zig's."""
     shown = {}
     for machine, folder in portable.items():
         library = folder / "wilkins" / "transport" / name

@@ -75,6 +75,19 @@ void* older(const char* name) {
     return nullptr;
 }
 
+// The newest of several functions of one name. Before glibc 2.36, dlsym found the oldest one behind a library.
+void* newest(const char* name) {
+    static const struct {
+        const char *name, *version;
+    } kVersions[] = {
+        {"glob", "GLIBC_2.27"},        {"lio_listio", "GLIBC_2.4"},    {"nftw", "GLIBC_2.3.3"},
+        {"posix_spawn", "GLIBC_2.15"}, {"posix_spawnp", "GLIBC_2.15"}, {"realpath", "GLIBC_2.3"},
+    };
+    for (const auto& one : kVersions)
+        if (std::strcmp(one.name, name) == 0) return dlvsym(RTLD_NEXT, name, one.version);
+    return nullptr;
+}
+
 }  // namespace
 
 bool is_ours(const void* address) {
@@ -105,6 +118,7 @@ void* Scope::find(const char* name) const {
 }
 
 void* resolve_libc(const char* name) {
+    if (void* found = newest(name)) return found;
     void* found = dlsym(RTLD_NEXT, name);
     return found ? found : older(name);
 }
