@@ -31,12 +31,23 @@ ALLOWS_MORE = {"poll-marker-after-all"}
 )
 def test_files_are_read_as_on_one_host(names: tuple[str, ...], steps: str) -> None:
     """These programs' files are so small that they cross whole, but with the layer that lends all."""
+    compare({"WILKINS_LIBRARY": str(LIBRARY)} if steps == "lent" else {}, "-j", "3", *names)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1500)
+def test_a_listing_waits_for_files_that_were_there_before_those_it_has_got() -> None:
+    """Of two ports, the relay of the second may bring a step first, as on a busy machine."""
+    compare({}, "-j", "6", "-n", "40", "list-two-kinds")
+
+
+def compare(variables: dict[str, str], *options: str) -> None:
+    """Run habits between hosts, and with files."""
     hosts = {"WILKINS_RSH": str(HERE), "WILKINS_HOSTS": "a:1,b:1,c:1,d:64"}
-    hosts |= {"WILKINS_LIBRARY": str(LIBRARY)} if steps == "lent" else {}
     done = subprocess.run(
-        [sys.executable, "-m", "habits", "-q", "-j", "3", "-m", "memory", "-p", "free", *names],
+        [sys.executable, "-m", "habits", "-q", "-m", "memory", "-p", "free", *options],
         cwd=TESTS,
-        env={**os.environ, **hosts},
+        env={**os.environ, **hosts, **variables},
         capture_output=True,
         text=True,
         timeout=1400,

@@ -19,6 +19,7 @@
 #include "names/set_folder.hpp"
 #include "names/set_names.hpp"
 #include "queue/answers.hpp"
+#include "queue/origins.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/alias.hpp"
@@ -79,9 +80,23 @@ struct Awaited {
 // One that a later listing of the same start will not wait for again.
 bool is_answered(const Process& p) { return p.me().listed == p.board.task(p.context.task).starts + 1; }
 
+// An in-port that the listing shows, of which a step may be on its way from another host that was published there
+// before this one; -1: there is none.
+int find_behind(const Process& p, const Listed& listed, const SlotRecord& step) {
+    for (const PortRecord& port : ports_of(p, Direction::in)) {
+        if (!lies_in(p, port, listed) && !leads_to(p, port, listed)) continue;
+        for (const ChannelRecord& channel : channels_of(p.board, port))
+            if (p.context.rank < channel.readers && !queue::leaves_out(p.board, channel) &&
+                queue::is_behind(p.board, channel.outport, step))
+                return p.board.index(port);
+    }
+    return -1;
+}
+
 Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
     const Board& board = p.board;
     Awaited first;
+    int behind = -1;
     bool there = is_answered(p);
     for (const PortRecord& port : ports_of(p, Direction::in)) {
         const int i = board.index(port);
@@ -93,14 +108,17 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
             if (queue::can_produce(board, i)) return {i, WaitKind::to_end, false};
             continue;
         }
-        there = there || (known && queue::has_choice(board, i, p.context.rank)) ||
-                queue::has_opened(board, port, p.context.rank);
+        const int choice = known ? queue::next_choice(board, i, p.context.rank) : -1;
+        const int late = choice >= 0 ? find_behind(p, listed, board.slot(choice)) : -1;
+        if (late >= 0) behind = late;
+        there = there || (choice >= 0 && late < 0) || queue::has_opened(board, port, p.context.rank);
         if (there || port.keys.looks == Looks::now || !queue::can_produce(board, i)) continue;
         if (port.keys.looks != Looks::always && queue::drops_since_first(board, port)) continue;
         if (first.port >= 0) first.several = true;
         else first.port = i;
     }
-    return there ? Awaited{} : first;
+    if (there) return {};
+    return behind >= 0 ? Awaited{behind, WaitKind::gives_up, true} : first;
 }
 
 void tell_short(const Process& p, int index) {
