@@ -271,6 +271,15 @@ tasks:
     assert "were written on several hosts, too (a, b)" in finished.err
 
 
+@pytest.mark.nightly
+def test_many_such_tasks_start_at_once(tmp_path: Path) -> None:
+    """On one host: the mpiexec of one executes what the others need, too."""
+    task = '  - {func: "true", name: t%d, nprocs: 2, placement: [1, 1]}\n'
+    (tmp_path / "workflow.yaml").write_text("tasks:\n" + "".join(task % number for number in range(12)))
+    finished = on_this_machine(tmp_path, "a:12,b:12")
+    assert finished.code == 0, finished.err
+
+
 def last_rank(folder: Path) -> list[int]:
     """The program of the last writing rank."""
     found = [pid for pid in members("WILKINS_RANKS", "3:1") if pid in processes_in(folder)]

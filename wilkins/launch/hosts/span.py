@@ -94,8 +94,13 @@ def _shells(settings: Path) -> list[int]:
 
 
 def write_agent(run: Path, host: str) -> Path:
-    """Write the launch agent: a program that an mpiexec calls in place of ssh. It has the PATH of this process."""
+    """Write the launch agent: a program that an mpiexec calls in place of ssh. It has the PATH of this process.
+
+    It is written once: the mpiexec of another task may be about to execute it, and could not while it is open.
+    """
     path = run / "hosts" / host / "reach"
+    if path.exists():
+        return path
     words = [sys.executable, "-m", "wilkins.launch.hosts.remote", str(run)]
     where = shlex.quote(os.environ.get("PATH", os.defpath))
     path.write_text(f'#!/bin/sh\nPATH={where} exec {shlex.join(words)} "$@"\n')
