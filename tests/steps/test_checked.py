@@ -140,6 +140,37 @@ def test_they_are_found_on_either_host(tmp_path: Path, task: str) -> None:
     assert f"wilkins: {host}: task '{who}' rank 0: bytes" in done.err
 
 
+READS_OWN = """
+from mpi4py import MPI
+import h5py, numpy
+if MPI.COMM_WORLD.rank == 0:
+    with h5py.File("s0.h5", "w") as file:
+        file["field"] = numpy.arange(400_000)
+MPI.COMM_WORLD.barrier()
+if MPI.COMM_WORLD.rank == 1:
+    with h5py.File("s0.h5", "r") as file:
+        assert (file["field"][...] == numpy.arange(400_000)).all(), "wrong"
+    print("read", flush=True)
+"""
+
+
+@pytest.mark.nightly
+def test_they_are_found_where_a_rank_on_another_host_reads_its_own_task_s_step(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(READS_OWN)
+    (tmp_path / "workflow.yaml").write_text(f"""
+tasks:
+  - {{func: {sys.executable}, name: writes, args: [own.py], nprocs: 2, placement: [1, 1],
+      outports: [{{filename: "s*.h5", checked: true}}]}}
+  - {{func: sleep, args: ["5"], placement: [1, 0], inports: [{{filename: "s*.h5"}}]}}
+""")
+    words = [*WILKINS, "run", "--hosts", "a:2,b:1", "workflow.yaml"]
+    done = run_tree(words, 60, tmp_path, {"WILKINS_RSH": str(pseudo.HERE), **faults("task=writes,flip-memory=1")})
+    assert done.code == 1, done.err
+    assert "are not those that were published" in unwrapped(done.err)
+    assert "AssertionError" not in done.out + done.err
+    assert "read" not in done.out.split()
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(6))
 def test_damage_on_the_way_is_asked_for_again(tmp_path: Path, seed: int) -> None:

@@ -60,11 +60,13 @@ bool take_write(Connection& rank, StepFile* step, const far::Request& request, i
     return true;
 }
 
+// False also where they cannot be read: who asks may have none in their stead.
 bool give_bytes(Connection& rank, StepFile* step, uint64_t place, uint64_t length, bool more) {
     std::vector<unsigned char> part(std::min<uint64_t>(length, kBuffer));
     for (uint64_t done = 0; done < length;) {
         const uint64_t count = std::min<uint64_t>(part.size(), length - done);
         step->read(place + done, part.data(), count);
+        if (step->settle() != 0) return false;
         done += count;
         if (rank.send_bytes(Connection::one_piece(part.data(), count), more || done < length) != 0) return false;
     }
