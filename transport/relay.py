@@ -218,7 +218,8 @@ def receive(pattern: str, rules: str = "", when: str = "always") -> None:
         messages.add(1)
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         (port,) = _PORT.unpack(wire.recv(_PORT.size, socket.MSG_WAITALL))
-        server = os.fsencode(f"{wire.getpeername()[0]}:{port}")
+        address = wire.getpeername()[0].removeprefix("::ffff:")  # of IPv4, where both kinds come to one listener
+        server = os.fsencode(f"{address}:{port}")
 
         def moved(name: ctypes.Array[ctypes.c_char], folder: ctypes.Array[ctypes.c_char]) -> int:
             code = int(move(wire.fileno(), server, name, folder, unpack))

@@ -67,6 +67,7 @@ def test_damaged_pieces_of_steps_are_asked_for_again(tmp_path: Path, seed: int) 
     assert "all right" in done.out
     assert NOTE in unwrapped(done.err)
     assert whose(some) <= {"metadata", "/plain", "/chunked", "/packed"}
+    assert "::ffff:" not in done.err, "an address of IPv4"
 
 
 @pytest.mark.usual("flip=1")
