@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from wilkins.flow import FlowPolicy
+from wilkins.flow import FlowPolicy, relays
 from wilkins.flow.model import Model, ModelChannel, ModelHost, ModelInPort, ModelOutPort, ModelTask
 from wilkins.flow.policy import LATEST
 from wilkins.flow.simulation import simulate
@@ -60,13 +60,21 @@ def test_a_stream_without_computing_takes_a_question_an_answer_and_the_bytes_of_
     assert timeline.crossings[0].carrying == pytest.approx(100 * CARRYING)
 
 
-@pytest.mark.parametrize(("writers", "readers"), [(8, 1), (1, 8)])
+@pytest.mark.parametrize(("writers", "readers"), [(8, 1), (1, relays.FEW_HOSTS)])
 def test_the_network_of_the_host_in_the_middle_carries_all(writers: int, readers: int) -> None:
     timeline = simulate(star(writers, readers, steps=50))
-    bytes_take = 8 * 50 * CARRYING
+    bytes_take = max(writers, readers) * 50 * CARRYING
     assert timeline.end == pytest.approx(bytes_take, rel=0.02)
     middle = timeline.hosts[-1].receiving if readers == 1 else timeline.hosts[0].sending
     assert middle == pytest.approx(bytes_take)
+
+
+def test_hosts_with_readers_carry_what_many_read() -> None:
+    """Each to two others: eight readers, each on a host, take little longer than two."""
+    timeline = simulate(star(1, 8, steps=50))
+    bytes_take = 2 * 50 * CARRYING
+    assert timeline.end == pytest.approx(bytes_take, rel=0.05)
+    assert [host.sending for host in timeline.hosts] == pytest.approx([bytes_take] * 4 + [0] * 5)
 
 
 def test_a_slow_host_holds_up_its_own_channel_only() -> None:
