@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support.kill_points import kill_at
@@ -62,6 +63,16 @@ def test_damage_in_memory(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="it is in memory only: the version in memory has changed"):
         checkpointer.close()
     assert steps_in(tmp_path / "storage") == [1, 3] and (tmp_path / "memory").exists()
+
+
+def test_whose_bytes_are_damaged_in_memory(tmp_path: Path) -> None:
+    checkpointer = Checkpointer(tmp_path / "storage", memory=tmp_path / "memory", storage_every=2)
+    checkpointer.save(0, {"w": np.arange(1000.0), "layer": {"bias": np.arange(3.0)}})
+    checkpointer.wait()
+    data = tmp_path / "memory" / "000001-step-0" / "data-0.bin"
+    data.write_bytes(bytes([data.read_bytes()[0] ^ 1]) + data.read_bytes()[1:])
+    with pytest.raises(CheckpointError, match=r"do not match their digest; they are of .*layer/bias"):
+        checkpointer.close()
 
 
 def test_a_failing_program_leaves_its_memory_to_the_next(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ _CACHED = 1 << 19
 """Bytes that are read at once: a core compares them with their digest while its cache has them."""
 _DIRECT, _GAP = 100, 4096
 """The most pieces of a block that one read fills, and the most bytes between two of them."""
+_NAMED = 4
+"""Arrays that are named of those that damaged bytes belong to."""
 _WIDEST = 16
 """Bytes of an element of torch's, at most."""
 _FORM: dict[str, checked_json.Check] = {
@@ -203,18 +205,8 @@ class Contents:
         """What a rank saved."""
         if rank not in self._indices:
             stream = self.manifest.streams[rank]
-            self._indices[rank] = _parse(self._index_bytes(stream), self.path / stream.index, self.manifest)
+            self._indices[rank] = _parse(_index_bytes(self.path, stream), self.path / stream.index, self.manifest)
         return self._indices[rank]
-
-    def _index_bytes(self, stream: Stream) -> bytes:
-        file = self.path / stream.index
-        try:
-            raw = read_small(file, stream.index_bytes)
-        except OSError as error:
-            raise Damaged(f"{file} cannot be read: {error.strerror}") from error
-        if len(raw) != stream.index_bytes or hashlib.sha256(raw).hexdigest() != stream.index_sha256:
-            raise Damaged(f"{file} is not what was written: its digest does not match")
-        return raw
 
     def verify(self, ranks: Sequence[int] | None = None) -> int:
         """Compare the streams and indices of some ranks, or of all, with their digests; returns their bytes.
@@ -226,7 +218,7 @@ class Contents:
         for rank in range(self.ranks) if ranks is None else ranks:
             stream = self.manifest.streams[rank]
             if rank not in self._indices:
-                self._index_bytes(stream)
+                _index_bytes(self.path, stream)
             total += stream.index_bytes + stream.bytes
             self._open(stream.file)
             blocks = [(rank, block) for block in range(len(stream.crc32))]
@@ -296,26 +288,26 @@ class Contents:
         size = min(self.manifest.block, stream.bytes - begin)
         pieces = sorted(pieces, key=lambda piece: piece.within)
         if direct := _laid_out(pieces, size):
-            self._fill(stream, block, direct, begin, size)
+            self._fill(rank, block, direct, begin, size)
             self._whole.add((rank, block))
             return
         mine = self._mine
         if not pieces:
             places = [mine.memory(_CACHED)] * (size // _CACHED)
-            self._fill(stream, block, [*places, mine.memory(size % _CACHED)], begin, size)
+            self._fill(rank, block, [*places, mine.memory(size % _CACHED)], begin, size)
             self._whole.add((rank, block))
             return
         if mine.held != (rank, block):
-            self._fill(stream, block, [mine.memory(size)], begin, size)
+            self._fill(rank, block, [mine.memory(size)], begin, size)
             mine.held = rank, block
             self._whole.add((rank, block))
         whole = mine.block()
         for within, to in pieces:
             to[:] = whole[within : within + len(to)]
 
-    def _fill(self, stream: Stream, block: int, views: list[Any], begin: int, size: int) -> None:
+    def _fill(self, rank: int, block: int, views: list[Any], begin: int, size: int) -> None:
         """Read a block to memory, and compare it with its digest."""
-        read, digest = 0, 0
+        stream, read, digest = self.manifest.streams[rank], 0, 0
         try:
             for part in _parts(views):
                 read += os.preadv(self._files[stream.file], part, stream.offset + begin + read)
@@ -326,6 +318,7 @@ class Contents:
             raise Damaged(
                 f"{self.path / stream.file} is not what was written: bytes {stream.offset + begin} to "
                 f"{stream.offset + begin + size} do not match their digest"
+                f"{whose(self.path, self.manifest, rank, begin, begin + size)}"
             )
 
     def _open(self, name: str) -> int:
@@ -339,6 +332,33 @@ class Contents:
             if (size := os.fstat(descriptor).st_size) != written:
                 raise Damaged(f"{path} has {size} bytes, and {written} were written")
         return self._files[name]
+
+
+def whose(folder: Path, manifest: Manifest, rank: int, begin: int, end: int) -> str:
+    """The arrays of which a rank's stream has bytes in a range, to follow what is wrong with these; or nothing."""
+    stream = manifest.streams[rank]
+    try:
+        index = _parse(_index_bytes(folder, stream), folder / stream.index, manifest)
+    except Damaged:
+        return ""
+    keys = [
+        entry.spec.key
+        for entry in index.entries
+        if any(of == rank and at < end and begin < at + length for of, at, _, length in entry.parts)
+    ]
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return f"; they are of {', '.join(keys[:_NAMED])}{more}" if keys else ""
+
+
+def _index_bytes(folder: Path, stream: Stream) -> bytes:
+    file = folder / stream.index
+    try:
+        raw = read_small(file, stream.index_bytes)
+    except OSError as error:
+        raise Damaged(f"{file} cannot be read: {error.strerror}") from error
+    if len(raw) != stream.index_bytes or hashlib.sha256(raw).hexdigest() != stream.index_sha256:
+        raise Damaged(f"{file} is not what was written: its digest does not match")
+    return raw
 
 
 @uncollected()

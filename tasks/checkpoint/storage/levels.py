@@ -26,6 +26,7 @@ from wilkins.tasks.checkpoint.state import checked_json
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.clearing import make_room
+from wilkins.tasks.checkpoint.storage.contents import whose
 from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, led_by, names_of, places, up
 from wilkins.tasks.checkpoint.storage.regular_files import open_regular, read_small
@@ -193,6 +194,7 @@ def copy_stream(source: Path, target: Path, held: Manifest, manifest: Manifest, 
                         if crc32(data) != written:
                             raise Damaged(
                                 f"bytes {at} to {at + size} of {source / stream.file} do not match their digest"
+                                f"{whose(source, held, rank, begin, begin + size)}"
                             )
                     pace.wait(size)
                     with view[at : at + up(size, PAGE)] as data:
