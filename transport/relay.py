@@ -25,6 +25,7 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,11 @@ def send(pattern: str, rules: str = "", when: str = "always") -> None:
             packing = packs.of(at.value or 0, size.value) if packs else _Packing()
             return int(give(wire.fileno(), name, folder, ctypes.byref(packing)))
 
-        _move_all(moved, "")
+        try:
+            _move_all(moved, "")
+        except BaseException:
+            _library().wilkins_relay_break_off(wire.fileno())
+            raise
         wire.recv(1)  # the receiver leaves when nothing more can be read of its lazy steps
 
 
@@ -154,11 +159,11 @@ def _memory(at: int, size: int) -> memoryview:
 
 
 class _Packs:
-    """Packs steps. What a step was packed into stays until the next one is taken."""
+    """Packs steps. What a step was packed into stays until the next one has been packed and given, too."""
 
     def __init__(self, packer: Packer, messages: relay_messages.Messages) -> None:
         self._packer, self._messages = packer, messages
-        self._kept: tuple[object, ...] = ()
+        self._kept = deque[object](maxlen=2)
         self._said = ""
         """Why the last step was not packed that could not be: said in the relay's log, once for each reason."""
 
@@ -172,7 +177,7 @@ class _Packs:
             self._messages.packed(step.unfit)
         pieces = (_Piece * len(step.pieces))(*(_Piece(*piece) for piece in step.pieces))
         data = ctypes.c_char_p(step.data)
-        self._kept = (pieces, data, step)
+        self._kept.append((pieces, data, step))
         address = ctypes.cast(data, ctypes.c_void_p)
         return _Packing(pieces, len(step.pieces), address, len(step.data), step.error, step.part, step.seconds)
 
@@ -266,6 +271,7 @@ def _library() -> ctypes.PyDLL:
     size = pointer(ctypes.c_uint64)
     library.wilkins_relay_take.argtypes = [number, number, text, text, number, pointer(ctypes.c_void_p), size]
     library.wilkins_relay_give.argtypes = [number, text, text, pointer(_Packing)]
+    library.wilkins_relay_break_off.argtypes = [number]
     library.wilkins_relay_receive.argtypes = [number, text, text, text, _UNPACK]
     return library
 

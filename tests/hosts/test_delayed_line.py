@@ -28,7 +28,7 @@ ROUND_TRIP = 0.2
 SIZE = 8_000
 WORKFLOW = """
 tasks:
-  - {func: ./write.py, args: ["f{}.h5", %(steps)d, %(size)d, %(pause)s], outports: [{filename: "f*.h5"}]}
+  - {func: ./write.py, args: ["f{}.h5", %(steps)d, %(size)d, %(pause)s], outports: [{filename: "f*.h5"%(port)s}]}
   - {func: ./read.py, args: [%(busy)s], inports: [{filename: "f*.h5", %(flow)s}]}
 """
 
@@ -49,7 +49,8 @@ def said(folder: Path, task: str, word: str) -> list[float]:
 def run(rig: Rig, folder: Path, **values: Any) -> list[float]:
     """When the reader has opened which step."""
     pseudo.programs(folder)
-    (folder / "workflow.yaml").write_text(WORKFLOW % {"size": SIZE, "pause": 0, "busy": 0, "flow": "", **values})
+    filled = {"size": SIZE, "pause": 0, "busy": 0, "port": "", "flow": "", **values}
+    (folder / "workflow.yaml").write_text(WORKFLOW % filled)
     words = [*WILKINS, "run", "--hosts", "node0:1,node1:1", "workflow.yaml"]
     done = run_tree(rig.on("node0", *words, folder=folder), 60, folder)
     assert done.code == 0, done.err
@@ -67,6 +68,15 @@ def test_as_many_steps_as_the_queue_has_room_for_are_on_their_way(
     rate = 40 / (opened[-1] - opened[9])
     print(f"queue {queue}: {rate:.0f} steps a second, {rate * ROUND_TRIP:.1f} for each {ROUND_TRIP} s there and back")
     assert rate * ROUND_TRIP > 0.7 * at_once
+
+
+def test_large_steps_that_get_small_on_their_way_are_sent_ahead_too(rig: Rig, tmp_path: Path) -> None:
+    """One at a time would be one in the time there and back."""
+    port = ', compress: [{dset: "*"}]'
+    opened = run(rig, tmp_path, steps=30, size=5_000_000, port=port, flow="flow: {queue: 4}")
+    rate = 20 / (opened[-1] - opened[9])
+    print(f"compressed: {rate:.0f} steps a second, {rate * ROUND_TRIP:.1f} for each {ROUND_TRIP} s there and back")
+    assert rate * ROUND_TRIP > 1.2
 
 
 def test_a_step_that_comes_alone_is_not_held_back(rig: Rig, tmp_path: Path) -> None:

@@ -17,6 +17,12 @@ public:
         if (length > 0) pieces_.push_back({at, length});
     }
     bool done() const { return at_ == pieces_.size(); }
+    // The bytes that are left.
+    uint64_t length() const {
+        uint64_t sum = 0;
+        for (size_t k = at_; k < pieces_.size(); ++k) sum += left(k);
+        return sum;
+    }
     // What is left of the piece that is next.
     iovec first() const { return {static_cast<char*>(pieces_[at_].iov_base) + moved_, left(at_)}; }
 

@@ -6,13 +6,16 @@
 // keeps a step until the receiver has it. What that gets is a head, the names, and these bytes; the step is published
 // with the others absent, and kept where it is (steps/lazy.hpp). Of a port with `compress`, steps come whole, and parts
 // of them packed: Python packs and unpacks them (wilkins/compression/crossing.py).
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <deque>
+#include <future>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -47,8 +50,8 @@ constexpr uint64_t kSmall = 4 * kBlock;
 #endif
 constexpr uint32_t kMostListed = 1 << 20;
 
-// Steps on their way at once, and the bytes of those behind which another one may be sent. All have come whole: of
-// other ones the receiver has to say that they stay.
+// Steps on their way at once, and the bytes of those, as they cross, behind which another one may be sent. All have
+// come whole: of other ones the receiver has to say that they stay.
 constexpr int kMostOnTheWay = 8;
 constexpr uint64_t kMostBytesOnTheWay = 4 << 20;
 // So long a sender waits at first for word of steps that are on their way before it looks whether there is a next one
@@ -92,7 +95,7 @@ struct Head {
     double seconds;  // of CPU time that packing has taken
 };
 
-// What Python has packed of a step. It stays until the next one is taken.
+// What Python has packed of a step. It stays until the next one has been given.
 struct Packing {
     const Piece* pieces;
     uint64_t count;
@@ -114,10 +117,11 @@ void add_others(Pieces* bytes, unsigned char* step, uint64_t size, const Piece* 
 using far::Connection;
 
 // The other half of this relay, which waits for it without Python's lock. Each call returns 0 or an errno, as a
-// connection's do; EINTR: Python has an exception to raise.
+// connection's do; EINTR: the run is being stopped, or Python has an exception to raise. What is sent goes after all
+// that was sent before.
 class OtherHalf {
 public:
-    explicit OtherHalf(int wire) : connection_(wire, [this] { return python_->interrupted(); }) {}
+    explicit OtherHalf(int wire) : wire_(wire), connection_(wire, [this] { return python_->interrupted(); }) {}
 
     int receive(Pieces to) {
         return unlocked([&] { return connection_.receive(std::move(to)); });
@@ -125,6 +129,7 @@ public:
     int receive(void* to, uint64_t count) { return receive(Connection::one_piece(to, count)); }
     const std::vector<ByteRange>& damaged() const { return connection_.damaged(); }
     int send_words(const void* words, uint64_t count, bool more) {
+        if (const int error = await_sent()) return error;
         return unlocked([&] { return connection_.send_words(Connection::one_piece(words, count), more); });
     }
     int send_bytes(Pieces bytes) {
@@ -133,11 +138,32 @@ public:
     int send_summed(Pieces bytes, const sums::Sums& sums) {
         return unlocked([&] { return connection_.send_summed(std::move(bytes), sums); });
     }
+    // Sends words and bytes, by a thread of its own: the bytes stay where they are until the other half has them.
+    int send_meanwhile(std::vector<char> words, Pieces bytes) {
+        if (const int error = await_sent()) return error;
+        sigset_t all, before;  // signals are for the thread that calls
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        sent_ = std::async(std::launch::async, [wire = wire_, words = std::move(words), bytes = std::move(bytes)] {
+            Connection connection(wire);
+            int error = connection.send_words(Connection::one_piece(words.data(), words.size()), true);
+            if (!error) error = connection.send_bytes(bytes);
+            if (error) shutdown(wire, SHUT_RDWR);  // both halves wait for what comes
+            return error;
+        });
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        return 0;
+    }
+    // Nothing is sent any more.
+    void break_off() {
+        shutdown(wire_, SHUT_RDWR);
+        if (sent_.valid()) sent_.wait();
+    }
     // Whether something has come by then.
     int await(int milliseconds, bool* came) {
         return unlocked([&] {
             *came = connection_.has_come(milliseconds);
-            return !*came && (python_->interrupted() || process().board.head().stopped) ? EINTR : 0;
+            return !*came && over() ? EINTR : 0;
         });
     }
 
@@ -148,9 +174,21 @@ private:
         python_ = &python;
         return call();
     }
+    bool over() { return python_->interrupted() || process().board.head().stopped; }
+    int await_sent() {
+        if (!sent_.valid()) return 0;
+        return unlocked([&] {
+            while (sent_.wait_for(kLook) != std::future_status::ready)
+                if (over()) return EINTR;
+            return sent_.get();
+        });
+    }
 
+    static constexpr std::chrono::milliseconds kLook{50};
     PythonUnlocked* python_ = nullptr;
+    int wire_;
     Connection connection_;
+    std::future<int> sent_;  // what `send_meanwhile` sends
 };
 
 // (A relay is a process of its own, and has one.)
@@ -224,9 +262,14 @@ Places places_of(const StepFile& step, const std::vector<homes::Range>& asked) {
     return places;
 }
 
+struct Sent {
+    StepFile* step;
+    uint64_t bytes;  // that cross
+};
+
 struct Sending {
     // What was sent stays until the receiver has it: if it has to stay any longer, the receiver keeps it by then.
-    std::deque<StepFile*> on_the_way;
+    std::deque<Sent> on_the_way;
     uint64_t bytes = 0;  // of these
     bool whole = true;   // all of them came so
     uint64_t steps = 0;  // that the receiver can take yet
@@ -265,8 +308,8 @@ int hear(OtherHalf& receiver) {
     if (const int error = s.more ? receive_list(receiver, ask.ranges, &s.asked) : 0) return error;
     s.steps += ask.steps;
     if (s.on_the_way.empty()) return 0;
-    s.bytes -= s.on_the_way.front()->eof();
-    close_step(s.on_the_way.front());
+    s.bytes -= s.on_the_way.front().bytes;
+    close_step(s.on_the_way.front().step);
     s.on_the_way.pop_front();
     s.whole = s.whole || s.on_the_way.empty();
     return 0;
@@ -354,12 +397,13 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder, Packing
     } else {
         for (const homes::Range& range : brought) bytes.add(step.data() + range.begin, range.end - range.begin);
     }
-    s.on_the_way.push_back(std::exchange(s.step, nullptr));
-    s.bytes += size;
+    const uint64_t crossing = bytes.length();
+    s.on_the_way.push_back({std::exchange(s.step, nullptr), crossing});
+    s.bytes += crossing;
     s.whole = s.whole && whole;
     --s.steps;
-    const int error = receiver.send_words(text.data(), text.size(), !brought.empty());
-    if (error) return error;
+    if (packing.count > 0) return receiver.send_meanwhile(std::move(text), std::move(bytes));
+    if (const int error = receiver.send_words(text.data(), text.size(), !brought.empty())) return error;
     return summed ? receiver.send_summed(std::move(bytes), step.state->sums) : receiver.send_bytes(std::move(bytes));
 }
 
@@ -391,9 +435,17 @@ WILKINS_API(int, wilkins_relay_take(int index, int wire, char* name, char* folde
 }
 WILKINS_OR(errno)
 
-// Sends the step that was taken, with these parts of it packed. Returns 0 or an errno, as above.
+// Sends the step that was taken, with these parts of it packed. Such a step is still being sent when this returns.
+// Returns 0 or an errno, as above.
 WILKINS_API(int, wilkins_relay_give(int wire, const char* name, const char* folder, const Packing* packing)) {
     return send_step(other_half(wire), name, folder, *packing);
+}
+WILKINS_OR(errno)
+
+// Ends the connection where the sender fails: nothing of any step is sent any more.
+WILKINS_API(int, wilkins_relay_break_off(int wire)) {
+    other_half(wire).break_off();
+    return 0;
 }
 WILKINS_OR(errno)
 
