@@ -179,7 +179,13 @@ ssize_t OpenStep::read_at(void* buffer, size_t count, off_t offset) {
     const uint64_t eof = step->eof();
     const uint64_t begin = static_cast<uint64_t>(offset);
     const size_t got = begin >= eof ? 0 : static_cast<size_t>(std::min<uint64_t>({count, eof - begin, SSIZE_MAX}));
-    if (got > 0) step->read(begin, buffer, got);
+    if (got > 0) {
+        step->read(begin, buffer, got);
+        if (const int error = step->settle()) {  // bytes of another host's did not come, or are not what they were
+            errno = error;
+            return -1;
+        }
+    }
     return static_cast<ssize_t>(got);
 }
 
