@@ -107,6 +107,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_was_late": (number, [pointer]),
             "wilkins_holder": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_next_name": (number, [pointer, number, text]),
+            "wilkins_pass_step": (number, [pointer, number]),
             "wilkins_port_steps": (ctypes.c_uint64, [pointer, number]),
             "wilkins_port_touched": (number, [pointer, number]),
             "wilkins_failed_open": (ctypes.c_size_t, [pointer, number, text, ctypes.c_size_t]),
@@ -382,6 +383,18 @@ class Board:
         if code == errno.ENOENT:
             raise EndOfStream
         return None if code == errno.EAGAIN else os.fsdecode(name.value)
+
+    def pass_step(self, inport: int) -> bool:
+        """Let the port's task, whose program does not run, read on behind the next step; False: there is none now.
+
+        Raises:
+            EndOfStream: none will come.
+            BoardHeldError: the board could not be asked.
+        """
+        code = self._ask(_native().wilkins_pass_step, inport, written=True)
+        if code == errno.ENOENT:
+            raise EndOfStream
+        return bool(code == 0)
 
     def steps_opened(self, task: int) -> int:
         """Most steps of one source that a rank of the task has opened since it was started (0, 1 or more).

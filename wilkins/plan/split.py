@@ -153,18 +153,46 @@ def _check_order(plan: Plan, task: TaskPlan) -> None:
         )
 
 
+def starts_for_each(plan: Plan, task: TaskPlan) -> bool:
+    """Whether the program of a task with ranks on several hosts may be started for each step."""
+    return spans(task) and bool(_coupled_inports(plan, task)) and not _why_once(plan, task)
+
+
+def _coupled_inports(plan: Plan, task: TaskPlan) -> list[int]:
+    return [
+        port.index for port in plan.ports if port.task == task.index and port.direction == "in" and port.mode != "plain"
+    ]
+
+
+def _why_once(plan: Plan, task: TaskPlan) -> str:
+    """Why the program of a task on several hosts, which reads steps, is started once only; empty if that is not so."""
+    inports = _coupled_inports(plan, task)
+    channels = [channel for channel in plan.channels if channel.inport in inports]
+    if plan.launch != "alone":
+        return "in one MPI job such a program is started once"
+    if task.is_elastic:
+        return "ranks that go on without each other are started once"
+    if plan.resumes is not None:
+        return "in a resumed run such a program is started once"
+    if len(inports) != 1 or len(channels) != 1:
+        return "the steps of several ports or tasks may come to its hosts in different orders"
+    if channels[0].drops and plan.tasks[plan.ports[channels[0].outport].task].nprocs > 1:
+        return "where steps are left out, those of several ranks may come to its hosts in different orders"
+    return ""
+
+
 def _check_starts(plan: Plan, task: TaskPlan) -> None:
-    """The program of a task on several hosts is started once."""
+    """A program is started for each step only where all hosts get the steps in one order."""
     named = any("{filename}" in arg for arg in task.args)
-    if not spans(task) or not (named or task.rerun == "always"):
+    if not spans(task) or not (named or task.rerun == "always") or not _coupled_inports(plan, task):
         return
-    if any(port.task == task.index and port.direction == "in" and port.mode != "file" for port in plan.ports):
+    if why := _why_once(plan, task):
         starts = "'{filename}' in its arguments asks" if named else "'rerun: always' asks"
         hosts = ", ".join(plan.hosts[host].name for host, _ in task.share)
         raise ResourceError(
             f"{task.origin}: {task.name}: {starts} for a start for each step, and its ranks are on several hosts "
-            f"({hosts}), where a program is started once; give the task `placement: [HOST]` with a host that has slots "
-            "for all of its ranks, or let the program read all steps in a loop"
+            f"({hosts}): {why}; give the task `placement: [HOST]` with a host that has slots for all of its ranks, or "
+            "let the program read all steps in a loop"
         )
 
 
@@ -234,11 +262,12 @@ def _may_fork(plan: Plan, outport: PortPlan) -> bool:
     return not outport.compress and not spans(plan.tasks[outport.task])
 
 
-def _here(task: TaskPlan, index: int, ranks: range) -> TaskPlan:
+def _here(plan: Plan, task: TaskPlan, index: int, ranks: range) -> TaskPlan:
     """The task with those of its ranks that are on a host."""
     if not spans(task):
         return replace(task, index=index)
-    return replace(task, index=index, nprocs=len(ranks), rerun="never", is_part=True)
+    rerun = task.rerun if starts_for_each(plan, task) else "never"
+    return replace(task, index=index, nprocs=len(ranks), rerun=rerun, is_part=True)
 
 
 def _part(
@@ -250,7 +279,7 @@ def _part(
 ) -> HostPart:
     place_of = {task.index: place for place, (task, _) in enumerate(own.tasks)}
     port_of = {port.index: place for place, port in enumerate(own.ports)}
-    made_tasks = [_here(task, place, ranks) for place, (task, ranks) in enumerate(own.tasks)]
+    made_tasks = [_here(plan, task, place, ranks) for place, (task, ranks) in enumerate(own.tasks)]
     made_ports = [
         replace(
             port,

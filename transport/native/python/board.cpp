@@ -289,6 +289,18 @@ WILKINS_API(int, wilkins_next_name(const Watched* board, int inport, char* name)
 }
 WILKINS_OR(errno)
 
+// The task, whose program does not run, reads on behind the in-port's next step. 0: done; EAGAIN: there is none now;
+// ENOENT: none will come.
+WILKINS_API(int, wilkins_pass_step(const Watched* board, int inport)) {
+    const Briefly lock(*board);
+    if (!lock) return EAGAIN;
+    if (queue::pass_step(*board, inport)) return 0;
+    if (!queue::can_produce(*board, inport)) return ENOENT;
+    queue::want(*board, inport);
+    return EAGAIN;
+}
+WILKINS_OR(errno)
+
 // What a launcher asks of one port or task, again and again.
 WILKINS_API(uint64_t, wilkins_port_steps(const Watched* board, int port)) {
     const Briefly lock(*board);

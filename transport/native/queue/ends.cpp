@@ -150,6 +150,11 @@ void align_marks(const Board& board, const PortRecord& port) {
         }
 }
 
+// No rank of the in-port's task gets the step any more.
+void pass(const Board& board, const PortRecord& inport, int slot) {
+    for (int r = 0; r < board.task(inport.task).nprocs; ++r) follow_lead(board, board.index(inport), r, slot);
+}
+
 // A program that was started for a step and has opened none has left that one out: it is not started for it again.
 void pass_over(const Board& board, int index) {
     if (!board.task(index).one_step || steps_opened(board, index) > 0) return;
@@ -157,7 +162,7 @@ void pass_over(const Board& board, int index) {
         if (port.started_for == 0) continue;
         const int slot = next_step(board, board.index(port));
         if (slot < 0 || board.slot(slot).stamp != port.started_for) continue;
-        for (int r = 0; r < board.task(index).nprocs; ++r) follow_lead(board, board.index(port), r, slot);
+        pass(board, port, slot);
     }
 }
 
@@ -214,6 +219,12 @@ void unread(const Board& board, const Last& last) {
 }
 
 }  // namespace
+
+bool pass_step(const Board& board, int inport) {
+    const int slot = next_step(board, inport);
+    if (slot >= 0) pass(board, board.port(inport), slot);
+    return slot >= 0;
+}
 
 bool give_again(const Board& board, int task) {
     bool whole = true;

@@ -279,6 +279,8 @@ void task_started(const Board& board, int task, bool one_step = false);
 // The step that each rank of the task has opened last, since its start, comes again at the next one, as if nobody had
 // consumed it. False: one of them is gone.
 bool give_again(const Board& board, int task);
+// The task reads on behind the in-port's next step, as if each of its ranks had opened it; false: there is none now.
+bool pass_step(const Board& board, int inport);
 // The rank's next step on the out-port has this number again: its task is started anew, and makes steps that it has
 // published.
 void go_back(const Board& board, int outport, int rank, uint64_t sequence);

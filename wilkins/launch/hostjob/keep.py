@@ -85,7 +85,7 @@ class _World(Spanning):
     def starts(self, task: TaskPlan) -> bool:
         return env.joins_world(task) and task.index not in self._started
 
-    def start(self, task: TaskPlan) -> Program:
+    def start(self, task: TaskPlan, filename: str | None) -> Program:  # noqa: ARG002
         self._started.add(task.index)
         self._codes[task.index] = {}
         for place, number in enumerate(self.numbers(task.index)):

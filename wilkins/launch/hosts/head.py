@@ -24,13 +24,13 @@ from wilkins.launch.hosts.merge import ends_of, merged, wrong
 from wilkins.launch.hosts.messages import (
     Addresses,
     Alive,
+    AmongHosts,
     Beat,
     DoneEverywhere,
     EndWait,
     Failed,
     Grow,
     Helped,
-    JobEnded,
     Lines,
     MayFail,
     MayFailReply,
@@ -129,7 +129,7 @@ class Head:
         self._spared: dict[int, set[int]] = defaultdict(set)
         """By entry of the workflow file: instances that have failed, and that the run goes on without."""
         self._came = Counter[int]()
-        """By task: the hosts on which its ranks are about to start."""
+        """By task: the hosts on which its ranks were about to start, over all its starts."""
         self._explained = False
         self._exporter = exporter_of(plan, options, records, terminal)
         self._progress = Progress(plan, records.path, terminal, self._exporter)
@@ -268,10 +268,10 @@ class Head:
                 self._handle_answer(host, did=did)
             case RanksCame(task):
                 self._came[task] += 1
-                if self._came[task] == len(self.plan.tasks[task].share):
+                if self._came[task] % len(self.plan.tasks[task].share) == 0:
                     self._forward(None, StartRanks(task), [one for one in self.hosts if task in one.part.tasks])
-            case JobEnded(task):
-                self._forward(host, message, [other for other in self.hosts if task in other.part.tasks])
+            case AmongHosts():
+                self._forward(host, message, [other for other in self.hosts if message.task in other.part.tasks])
             case TaskEnded():
                 self._forward(host, message, self.hosts)
             case MayFail(task):

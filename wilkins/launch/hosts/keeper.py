@@ -17,11 +17,13 @@ from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.begin import brief, make_folders
 from wilkins.launch.hosts import reach
+from wilkins.launch.hosts.agreement import Agreement, agreements
 from wilkins.launch.hosts.control import SILENT_FOR, Control, Message, packed
 from wilkins.launch.hosts.dependencies import HostDependencies
 from wilkins.launch.hosts.hostpolls import HostPolls
 from wilkins.launch.hosts.messages import (
     Addresses,
+    AmongHosts,
     Beat,
     DoneEverywhere,
     EndWait,
@@ -95,7 +97,7 @@ class _Start(Start):
 
     def __call__(self, task: TaskPlan, filename: str | None) -> Program:
         if self.spanning.starts(task):
-            return self.spanning.start(task)
+            return self.spanning.start(task, filename)
         program = super().__call__(task, filename)
         self.relays.started(task.index)
         return program
@@ -110,7 +112,9 @@ class _Ends(Ends):
         self._control = control
 
     def exited(self, task: int, *, final: bool, clean: bool) -> bool:
-        return super().exited(task, final=final, clean=self._spanning.ended(self._control, task, clean=clean))
+        if final:
+            clean = self._spanning.ended(self._control, task, clean=clean)
+        return super().exited(task, final=final, clean=clean)
 
 
 class Keeper:
@@ -152,6 +156,7 @@ class Keeper:
         shared = [task.index for task in self.part.plan.tasks if self._spanning.starts(task)]
         self._polls = HostPolls(plan, self.part, shared)
         self._dependencies = HostDependencies(plan, self.part, control)
+        self._agreements: dict[int, Agreement] = {}
         self._supervisor: Supervisor | None = None
 
     def make_spanning(self, plan: Plan) -> Spanning:
@@ -216,10 +221,24 @@ class Keeper:
         self._spanning.serve(board, ports, token, addresses)
         ends = _Ends(board, self._spanning, self._control)
         back = going_back(self._go_back, self._plan, self._of_run, self.part, self.records.trace)
+        among = self._agreements = agreements(self._plan, self.part, self._control, self._spanning, self._stop_run)
         return [
-            TaskRun(task, board, ports, self._log(task, terminal), start, ends=ends, go_back=back)
+            TaskRun(
+                task,
+                board,
+                ports,
+                self._log(task, terminal),
+                start,
+                ends=ends,
+                go_back=back,
+                together=among.get(task.index),
+            )
             for task in plan.tasks
         ]
+
+    def _stop_run(self, code: int, reason: str) -> None:
+        if self._supervisor is not None:
+            self._supervisor.stop(code, reason)
 
     def _log(self, task: TaskPlan, terminal: Terminal) -> Log:
         path = self._records(task).log_path(task.name)
@@ -289,6 +308,8 @@ class Keeper:
                     self._spanning.let_start(task)
                 case JobEnded(task, clean):
                     self._spanning.over(task, clean=clean)
+                case AmongHosts():
+                    self._agreements[self.part.tasks.index(message.task)].handle(message)
                 case Beat(said, alone, asks):
                     self._wants_report = asks
                     self._beat = (said, time.monotonic_ns())

@@ -11,7 +11,7 @@ from wilkins.launch.hosts.status import HostResult
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
-from wilkins.plan.split import HostPart, Route, lead_host, spans
+from wilkins.plan.split import HostPart, Route, lead_host, spans, starts_for_each
 from wilkins.schema.patterns import is_wild
 from wilkins.transport.report_table import ChannelFacts, PortFacts, Report, TaskFacts, Whom
 from wilkins.values import dataclass, fields, replace
@@ -137,7 +137,8 @@ def _started_once(plan: Plan, report: Report) -> Iterator[str]:
     for channel, facts in zip(board.planned_channels(plan), report.channels, strict=True):
         task = plan.tasks[plan.ports[channel.inport].task]
         left = facts.published - facts.read - facts.given_up
-        if spans(task) and task.rerun == "auto" and report.ports[facts.inport].steps == 1 and left > 0:
+        once = spans(task) and not starts_for_each(plan, task)
+        if once and task.rerun == "auto" and report.ports[facts.inport].steps == 1 and left > 0:
             yield (
                 f"{task.name}: has read one step of {plan.ports[channel.inport].called!r} and ended, and "
                 f"{count_of(left, 'step')} came after that: on one machine it would be started for each, on several "

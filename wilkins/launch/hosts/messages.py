@@ -120,12 +120,55 @@ class StartRanks(Message):
     task: int
 
 
+class AmongHosts(Message):
+    """From a keeper to all others that have ranks of a task."""
+
+    __slots__ = ()
+    task: int
+
+
 @dataclass(frozen=True, slots=True)
-class JobEnded(Message):
-    """The job of a task with ranks on several hosts has ended: from the keeper that started it, to the others."""
+class JobEnded(AmongHosts):
+    """The job of a task with ranks on several hosts has ended: from the keeper that started it."""
 
     task: int
     clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartEnded(AmongHosts):
+    """It has ended well, and may be started again for the next step."""
+
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class RanksRead(AmongHosts):
+    """The answer: what the ranks on a host have read."""
+
+    task: int
+    host: int
+    opened: int
+    """Steps since the start,"""
+    steps: int
+    """and in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOn(AmongHosts):
+    """It will be started again, when the ranks on each host are past so many steps."""
+
+    task: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartsFor(AmongHosts):
+    """It is started again."""
+
+    task: int
+    name: str
+    """For the step of that name; empty if its program is told none."""
 
 
 @dataclass(frozen=True, slots=True)

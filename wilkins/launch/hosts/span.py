@@ -108,8 +108,10 @@ def write_agent(run: Path, host: str) -> Path:
     return path
 
 
-def mpi_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], agent: Path) -> list[str]:
-    """The command that starts all ranks of a task of `plan`.
+def mpi_words(
+    plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], agent: Path, filename: str | None
+) -> list[str]:
+    """The command that starts all ranks of a task of `plan`, for the step of a name if its program is told that.
 
     Raises:
         ResourceError: it is not known how its mpiexec takes hosts.
@@ -127,7 +129,8 @@ def mpi_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, str], a
     for host, count in task.share:
         name = plan.hosts[host].name
         settings = str(settings_path(run, name, task))
-        words = ["-n", str(count), *env.pass_on_rank(), *_shell(_WAIT, _TAKE, settings), *_program_words(task, world)]
+        words = ["-n", str(count), *env.pass_on_rank(), *_shell(_WAIT, _TAKE, settings)]
+        words += _program_words(task, world, filename)
         parts.append(words if family == "mpich" else ["--host", f"{name}:{count}", *words])
     contexts = [word for part in parts for word in (":", *part)][1:]
     return [*task.mpiexec, *_options(family, plan, task, agent), *contexts]
@@ -142,7 +145,7 @@ def _elastic_words(plan: Plan, task: TaskPlan, run: Path, world: Mapping[str, st
         name = plan.hosts[host].name
         settings = settings_path(run, name, task)
         server = [*_shell(_WAIT, str(settings)), *task.mpiexec[: module + 1], "--serve", str(_left_path(settings))]
-        ranks = [*env.pass_on_rank(), *_shell(_TAKE, str(settings)), *_program_words(task, world)]
+        ranks = [*env.pass_on_rank(), *_shell(_TAKE, str(settings)), *_program_words(task, world, None)]
         words += ["--on", name, remote.address(name), str(count), shlex.join([*server, *ranks])]
     return words
 
@@ -153,8 +156,8 @@ def _shell(*words: str) -> list[str]:
     return ["/bin/sh", "-c", "\n".join([*scripts, _BECOME]), settings]
 
 
-def _program_words(task: TaskPlan, world: Mapping[str, str]) -> list[str]:
-    return ["/usr/bin/env", *(f"{key}={value}" for key, value in world.items()), *env.program_words(task, None)]
+def _program_words(task: TaskPlan, world: Mapping[str, str], filename: str | None) -> list[str]:
+    return ["/usr/bin/env", *(f"{key}={value}" for key, value in world.items()), *env.program_words(task, filename)]
 
 
 def _options(family: str, plan: Plan, task: TaskPlan, agent: Path) -> Sequence[str]:
@@ -321,8 +324,8 @@ class Spanning:
                 os.write(pipe, b"%d\n" % code)
             os.close(pipe)
 
-    def start(self, task: TaskPlan) -> Program:
-        """Start the task's job, or its placeholder on this host."""
+    def start(self, task: TaskPlan, filename: str | None) -> Program:
+        """Start the task's job, or its placeholder on this host; `filename`: the step that its program is told."""
         whole = self.tasks[task.index]
         self._starting.add(task.index)
         self._coming.add(task.index)
@@ -331,7 +334,7 @@ class Spanning:
         base = {**env.MPIEXEC_DEFAULTS, **env.user_environment(), **env.started_env(whole, None)}
         host = self._plan.hosts[self._part.host].name
         world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port(), host=host)
-        words = mpi_words(self._plan, whole, self._run, world, write_agent(self._run, self._name))
+        words = mpi_words(self._plan, whole, self._run, world, write_agent(self._run, self._name), filename)
         self._jobs[task.index] = process.start(words, base, whole.cwd, whole.stdin)
         return self._jobs[task.index]
 
@@ -340,6 +343,16 @@ class Spanning:
         place = self._part.tasks.index(whole)
         self._clean[place] = clean
         self.end_placeholder(place, 0)
+
+    def start_over(self, place: int) -> None:
+        """A start of the task has ended well: what told its ranks here to go on is not for those of the next one."""
+        self._settings[place].unlink(missing_ok=True)
+        _shells_path(self._settings[place]).unlink(missing_ok=True)
+        self.end_placeholder(place, 0)
+
+    def is_over(self, place: int) -> bool:
+        """Whether the job of a task that another host has started has ended for good."""
+        return place in self._clean
 
     def ended(self, control: Control, place: int, *, clean: bool) -> bool:
         """Report the end of a task's program here to hosts that have ranks of it. Whether all of it was clean."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Literal, Protocol
 
 from wilkins.launch.programs import process
 from wilkins.launch.programs.environment import exit_code, takes_filename
@@ -53,6 +53,35 @@ class Ends:
         return final
 
 
+class Together(Protocol):
+    """Agrees with other hosts on each start of a task that has ranks there."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this host decides when the next start comes, and for which step."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether ranks here read."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the host that leads has said that no start comes any more."""
+
+    @property
+    def next_start(self) -> str | None:
+        """The step that it starts the task for; None: it has not said so yet."""
+
+    def begins(self, filename: str | None) -> None:
+        """The task is about to be started here."""
+
+    def differ(self, name: str | None) -> None:
+        """The next step here is another one than there, or there is none."""
+
+    def verdict(self, ended: Exit, facts: Facts, board: Board, port: int) -> Verdict | None:
+        """What the end of the program means; None: it is not known yet."""
+
+
 class TaskRun:
     """A task (or, in one job, one rank of it) from before its first start to its last end."""
 
@@ -70,11 +99,13 @@ class TaskRun:
         starts: int = 0,
         listed: bool = False,
         go_back: GoBack | None = None,
+        together: Together | None = None,
     ) -> None:
         """`ends`, `trace`: None for those of a task that has one launcher. `once`: it ends with its first program;
         whether the task goes on is for others to say. `starts`: how often the task was started before; `listed`: the
         last time, its program read what it had listed and ended. `go_back`: where it goes on after a failure, if it is
-        to be started again then; None: with what comes next."""
+        to be started again then; None: with what comes next. `together`: for a task with ranks on several hosts that
+        may be started for each step."""
         self.plan = plan
         self.log = log
         self.state: State = "waiting"
@@ -108,6 +139,7 @@ class TaskRun:
         self._relisted = False
         self._failed_at = 0.0
         self._go_back = go_back or _goes_on
+        self._together = together
         self.failures = 0
         """Of its program, since that has ended well for the last time."""
         self.retries = 0
@@ -139,21 +171,15 @@ class TaskRun:
         if self._retries and not self._made_ready(now):
             return False
         if named or (self.starts and (self._steps_well or not self.failures)):
-            awaited = self._awaited()
-            try:
-                due = None not in [self._board.next_name(port) for port in awaited]
-            except EndOfStream:
-                facts = self.facts() if self.starts else None
-                self._end(decide.after_last_exit(facts) if facts else "done", facts)
-                return False
-            # (A step that was there a moment ago may have been dropped since; the one that is named now is not.)
-            if due and named:
-                filename = self._board.task_started_for(self.plan.index, awaited[0])
-            if not due or (named and filename is None):
+            follows = self._together is not None and not self._together.leads
+            due, filename = self._led(named) if follows else self._due(named)
+            if not due:
                 self.poll_at = now + self._interval
                 self._interval = min(2 * self._interval, _SLOWEST_POLL)
                 return False
-        if not named:
+            if self._together:
+                self._together.begins(filename)
+        if filename is None:
             self._ends.started(self.plan.index)
         self._interval = _FIRST_POLL
         self.starts += 1
@@ -165,6 +191,42 @@ class TaskRun:
         self.stream = Stream(self.program.output, self.log)
         self.state = "running"
         return True
+
+    def _due(self, named: bool) -> tuple[bool, str | None]:
+        """Whether the next start is due, and for which step, if its program is told that (`named`). Ends the task if
+        none will come."""
+        awaited = self._awaited()
+        try:
+            due = None not in [self._board.next_name(port) for port in awaited]
+        except EndOfStream:
+            facts = self.facts() if self.starts else None
+            self._end(decide.after_last_exit(facts) if facts else "done", facts)
+            return False, None
+        # (A step that was there a moment ago may have been dropped since; the one that is named now is not.)
+        filename = self._board.task_started_for(self.plan.index, awaited[0]) if due and named else None
+        return due and named == (filename is not None), filename
+
+    def _led(self, named: bool) -> tuple[bool, str | None]:
+        """The same on a host that follows another one."""
+        assert self._together is not None
+        port, told = self._in_ports[0], self._together.next_start
+        if self._together.is_over:
+            self._end("done")
+            return False, None
+        if told is not None and not (named and self._together.reads):
+            return True, None
+        try:
+            if self._board.next_name(port) is None or told is None:
+                return False, None
+        except EndOfStream:
+            if told is not None:
+                self._together.differ(None)
+            return False, None
+        filename = self._board.task_started_for(self.plan.index, port)
+        if filename not in (None, told):
+            self._together.differ(filename)
+            return False, None
+        return filename is not None, filename
 
     def _made_ready(self, now: float) -> bool:
         """Whether the task can be started after a failure now; else `poll_at` is the time to try again.
@@ -255,7 +317,8 @@ class TaskRun:
         self.unjudged = code
 
     def judge(self) -> Verdict | None:
-        """The task waits for its next start, or has ended with its program. None: it was judged before.
+        """The task waits for its next start, or has ended with its program. None: it was judged before, or other hosts
+        have not said yet what they know.
 
         Raises:
             BoardHeldError: unknown until the board can be read.
@@ -265,8 +328,11 @@ class TaskRun:
             self.state = "ended"
             return None
         facts = self._facts_at_end or self.facts()
-        self.exit, self.unjudged = Exit(self.unjudged or 0), None
-        verdict = self.polling_end or decide.after_exit(self.exit, facts)
+        ended = Exit(self.unjudged or 0)
+        verdict = self.polling_end or self._verdict(ended, facts)
+        if verdict is None:
+            return None
+        self.exit, self.unjudged = ended, None
         if verdict == "retry":
             self.failures += 1
             self._retries = True
@@ -287,6 +353,11 @@ class TaskRun:
             return verdict
         self._end(verdict, facts)
         return verdict
+
+    def _verdict(self, ended: Exit, facts: Facts) -> Verdict | None:
+        if self._together is None:
+            return decide.after_exit(ended, facts)
+        return self._together.verdict(ended, facts, self._board, self._in_ports[0])
 
     @property
     def next_delay(self) -> float:
