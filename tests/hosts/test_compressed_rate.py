@@ -72,7 +72,7 @@ def seconds_a_step(rig: Rig, folder: Path, steps: int, shape: str, compress: str
     return float(times[-1] - times[0]) / (len(times) - 1)
 
 
-@pytest.mark.parametrize(("shape", "least"), [("2000x2000", 10), ("160x160x160", 5)])
+@pytest.mark.parametrize(("shape", "least"), [("2000x2000", 20), ("160x160x160", 20)])
 def test_a_smooth_field_crosses_a_slow_line_many_times_as_fast(
     rig: Rig, tmp_path: Path, shape: str, least: int
 ) -> None:
