@@ -190,9 +190,12 @@ from wilkins.tasks.checkpoint import Checkpointer
 checkpointer = Checkpointer(sys.argv[1])
 checkpointer.save(1, {"x": np.ones(3)})
 checkpointer.wait()
+reads, writes = os.pipe()
 if os.fork() == 0:
+    os.write(writes, b"x")
     time.sleep(60)
     os._exit(0)
+os.read(reads, 1)
 os.kill(os.getpid(), signal.SIGKILL)
 """,
     )
