@@ -89,5 +89,5 @@ def test_eight_hosts_cost_little_more_than_one(rig: Rig, tmp_path: Path, bits: i
         f"a step to one host {one:.2f} s, to {HOSTS} {all_:.2f} s: {all_ / one:.2f} times as long; the producer's host "
         f"sends {sent:.1f} times a step ({sent_to_one:.1f})"
     )
-    assert all_ <= 2.5 * one or not bits
+    assert all_ <= 2.6 * one or not bits
     assert sent < 2.5
