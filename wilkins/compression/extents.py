@@ -6,10 +6,9 @@ file holds checksums of its metadata alone. So these bytes may change, and the r
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -25,16 +24,12 @@ from wilkins.compression.objects import (
     number_of,
     text,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from wilkins.contents.in_memory import opened
 
 _LEAST = 4096
 """Bytes below which a dataset is left as it is."""
 _BLOCK = 1 << 20
 """Bytes of a block, at most: what a core's cache holds."""
-_NAME = b"/wilkins/step"
-"""By which HDF5 knows the file: no port has such a name."""
 
 
 class Block(NamedTuple):
@@ -48,37 +43,6 @@ class Block(NamedTuple):
     """NumPy's name of their type: ``<f4``, ``<f8``, or bytes of a size, such as ``V12``."""
     bound: float
     """The largest difference of an element; 0: none."""
-
-
-class _Bytes(io.RawIOBase):
-    """The bytes of a file, as HDF5 asks for them."""
-
-    def __init__(self, data: memoryview) -> None:
-        super().__init__()
-        self._data, self._at = data, 0
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """What is next of them."""
-        into = memoryview(buffer).cast("B")
-        some = self._data[self._at : self._at + len(into)]
-        into[: len(some)] = some
-        self._at += len(some)
-        return len(some)
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Goes to a place."""
-        self._at = offset + (0, self._at, len(self._data))[whence]
-        return self._at
-
-    def tell(self) -> int:
-        """The place."""
-        return self._at
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
 
 def blocks_of(data: memoryview, rules: Sequence[Rule]) -> tuple[list[Block], set[Rule]]:
@@ -100,7 +64,7 @@ def blocks_of(data: memoryview, rules: Sequence[Rule]) -> tuple[list[Block], set
 
 def _found(data: memoryview, rules: Sequence[Rule]) -> tuple[list[Block], set[Rule]]:
     found, used = list[Block](), set[Rule]()
-    with h5py.File(_opened(data)) as file:
+    with h5py.File(opened(data)) as file:
         if file.userblock_size:
             raise CannotCopy("it has a user block")
         for paths in names_of(file).values():
@@ -115,13 +79,6 @@ def _found(data: memoryview, rules: Sequence[Rule]) -> tuple[list[Block], set[Ru
     if any(block.begin < end for block, end in zip(found, ends, strict=False)) or ends[-1] > len(data):
         raise CannotCopy("its datasets lie over each other, or beyond its end")
     return found, used
-
-
-def _opened(data: memoryview) -> h5py.h5f.FileID:
-    # Nothing else may refer to `access`: HDF5 would free it after the interpreter has ended, and crash.
-    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    access.set_fileobj_driver(h5py.h5fd.fileobj_driver, _Bytes(data))
-    return h5py.h5f.open(_NAME, h5py.h5f.ACC_RDONLY, access)
 
 
 def _of_dataset(dataset: h5py.h5d.DatasetID, rules: Sequence[Rule]) -> Iterator[Block]:

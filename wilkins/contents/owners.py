@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import sys
 import time
@@ -12,54 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
-Range = tuple[int, int]
-"""A first byte, and the one after the last."""
+    from wilkins.contents.in_memory import Range
 
 _MOST_NAMED = 3
 _MOST_LETTERS = 100
 _MOST_SECONDS = 3.0
-_NAME = b"/wilkins/step"
-"""By which HDF5 knows the file: no port has such a name."""
-
-
-class _Bytes(io.RawIOBase):
-    """The bytes of a file of which there are some, as HDF5 asks for them."""
-
-    def __init__(self, data: memoryview, here: Sequence[Range]) -> None:
-        super().__init__()
-        self._data, self._here, self._at = data, here, 0
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """What is next of them.
-
-        Raises:
-            OSError: some of that is not there.
-        """
-        into = memoryview(buffer).cast("B")
-        some = self._data[self._at : self._at + len(into)]
-        end = self._at + len(some)
-        if some and not any(first <= self._at and end <= last for first, last in self._here):
-            raise OSError("these bytes are on another host")
-        into[: len(some)] = some
-        self._at = end
-        return len(some)
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Goes to a place."""
-        self._at = offset + (0, self._at, len(self._data))[whence]
-        return self._at
-
-    def tell(self) -> int:
-        """The place."""
-        return self._at
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
 
 def owners(data: memoryview, here: Sequence[Range], ranges: Sequence[Range]) -> str:
@@ -94,6 +50,8 @@ def _words(names: Sequence[str]) -> str:
 def _found(data: memoryview, here: Sequence[Range], ranges: Sequence[Range]) -> set[str]:
     import h5py
 
+    from wilkins.contents.in_memory import opened
+
     end = time.monotonic() + _MOST_SECONDS
     found: set[str] = set()
 
@@ -104,10 +62,7 @@ def _found(data: memoryview, here: Sequence[Range], ranges: Sequence[Range]) -> 
         if isinstance(item, h5py.h5d.DatasetID) and any(_meet(one, ranges) for one in _places(item)):
             found.add("/" + name.decode("utf-8", "backslashreplace"))
 
-    # Nothing else may refer to `access`: HDF5 would free it after the interpreter has ended, and crash.
-    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    access.set_fileobj_driver(h5py.h5fd.fileobj_driver, _Bytes(data, here))
-    with h5py.File(h5py.h5f.open(_NAME, h5py.h5f.ACC_RDONLY, access)) as file:
+    with h5py.File(opened(data, here)) as file:
         if file.userblock_size:
             raise ValueError("HDF5 counts places from behind the user block, or not, as it happens")
         root = h5py.h5g.open(file.id, b"/")
