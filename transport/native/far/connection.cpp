@@ -20,18 +20,21 @@ constexpr size_t kBuffer = sizeof(FrameHead) + Connection::kMostWords;
 // Pieces of so many bytes go straight to where they are to be. Their checksum is computed from a core's cache, which
 // holds a frame.
 constexpr size_t kDirect = 1 << 14;
+// Frames that one call of the kernel sends, and the bytes for which a receiver is woken where as many are to come: to
+// wake it takes as long as to copy 100 kB.
+constexpr size_t kFramesAtOnce = 4;
+constexpr size_t kWakesFor = 1 << 20;
+// It looks by itself after so long (ms): a kernel may be short of memory for them.
+constexpr int kLooksAfter = 20;
 
 #ifdef WILKINS_HOOKS
-// A frame with one bit that is not as its checksum has it.
-Pieces damage(const FrameHead& head, const msghdr& body, std::vector<char>* bytes) {
+// The bytes of a frame, with one bit that is not as its checksum has it.
+void damage(const msghdr& body, std::vector<char>* bytes) {
     for (size_t k = 0; k < body.msg_iovlen; ++k) {
         const auto* const from = static_cast<const char*>(body.msg_iov[k].iov_base);
         bytes->insert(bytes->end(), from, from + body.msg_iov[k].iov_len);
     }
     (*bytes)[bytes->size() / 3] ^= 4;
-    Pieces frame = Connection::one_piece(&head, sizeof(head));
-    frame.add(bytes->data(), bytes->size());
-    return frame;
 }
 #endif
 
@@ -50,35 +53,58 @@ int Connection::send_summed(Pieces bytes, const std::vector<uint32_t>& sums) {
 
 int Connection::send(Pieces from, size_t most, bool more, const uint32_t* sums) {
     while (!from.done()) {
-        const msghdr body = *from.next(most);
-        FrameHead head{};
-        Checksum sum;
-        Pieces frame;
-        frame.add(&head, sizeof(head));
-        for (size_t k = 0; k < body.msg_iovlen; ++k) {
-            const iovec& piece = body.msg_iov[k];
-            frame.add(piece.iov_base, piece.iov_len);
-            if (sums == nullptr) sum.add(piece.iov_base, piece.iov_len);
-            head.length += static_cast<uint32_t>(piece.iov_len);
-        }
-        for (size_t at = 0; sums != nullptr && at < head.length; at += kSummed)
-            sum.add_known(*sums++, std::min(kSummed, head.length - at));
-        head.complement = ~head.length;
-        head.checksum = sum.value();
-        const int flags = MSG_NOSIGNAL | (more || !from.is_last() ? MSG_MORE : 0);
+        FrameHead heads[kFramesAtOnce] = {};
+        Pieces frames;
 #ifdef WILKINS_HOOKS
-        std::vector<char> damaged;
-        if (fault::flips(most == kMostBytes)) frame = damage(head, body, &damaged);
+        std::vector<char> damaged[kFramesAtOnce];
 #endif
-        while (!frame.done()) {
-            const ssize_t count = sendmsg(fd_, frame.next(UINT64_MAX), flags);
+        for (FrameHead* head = heads; head < heads + kFramesAtOnce && !from.done(); ++head) {
+            const msghdr body = *from.next(most);
+            Checksum sum;
+            for (const iovec* piece = body.msg_iov; piece < body.msg_iov + body.msg_iovlen; ++piece) {
+                if (sums == nullptr) sum.add(piece->iov_base, piece->iov_len);
+                head->length += static_cast<uint32_t>(piece->iov_len);
+            }
+            for (size_t at = 0; sums != nullptr && at < head->length; at += kSummed)
+                sum.add_known(*sums++, std::min(kSummed, head->length - at));
+            head->complement = ~head->length;
+            head->checksum = sum.value();
+            frames.add(head, sizeof(*head));
+#ifdef WILKINS_HOOKS
+            if (fault::flips(most == kMostBytes)) {
+                damage(body, &damaged[head - heads]);
+                frames.add(damaged[head - heads].data(), head->length);
+                from.advance(head->length);
+                continue;
+            }
+#endif
+            for (const iovec* piece = body.msg_iov; piece < body.msg_iov + body.msg_iovlen; ++piece)
+                frames.add(piece->iov_base, piece->iov_len);
+            from.advance(head->length);
+        }
+        const int flags = MSG_NOSIGNAL | (more || !from.done() ? MSG_MORE : 0);
+        while (!frames.done()) {
+            const ssize_t count = sendmsg(fd_, frames.next(UINT64_MAX), flags);
             const int error = errno;
-            if (count > 0) frame.advance(static_cast<uint64_t>(count));
+            if (count > 0) frames.advance(static_cast<uint64_t>(count));
             else if (!goes_on(error)) return error;
         }
-        from.advance(head.length);
     }
     return 0;
+}
+
+ssize_t Connection::take(void* to, size_t count) {
+    if (to_come_ < kMostWords) return recv(fd_, to, count, 0);
+    const ssize_t came = recv(fd_, to, count, MSG_DONTWAIT);
+    if (came >= 0 || errno != EAGAIN) return came;
+    const int most = static_cast<int>(std::min<uint64_t>(to_come_, kWakesFor)), one = 1;
+    setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &most, sizeof(most));
+    pollfd comes = {fd_, POLLIN, 0};
+    const int ready = poll(&comes, 1, kLooksAfter);
+    const int error = errno;
+    setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof(one));
+    errno = error;
+    return ready < 0 ? -1 : recv(fd_, to, count, 0);
 }
 
 int Connection::fill(size_t count, bool ahead) {
@@ -89,7 +115,7 @@ int Connection::fill(size_t count, bool ahead) {
         begin_ = 0;
     }
     while (end_ - begin_ < count) {
-        const ssize_t came = recv(fd_, buffer_.get() + end_, (ahead ? kBuffer : begin_ + count) - end_, 0);
+        const ssize_t came = take(buffer_.get() + end_, (ahead ? kBuffer : begin_ + count) - end_);
         const int error = errno;
         if (came > 0) end_ += static_cast<size_t>(came);
         else if (came == 0) return ECONNRESET;
@@ -122,15 +148,17 @@ bool Connection::has_come(int milliseconds) const {
 int Connection::receive(Pieces to) {
     damaged_ranges_.clear();
     uint64_t at = 0, frame = 0;  // what has come, and where in it the present frame begins
+    const uint64_t length = to.length();
     while (!to.done()) {
         const iovec piece = to.first();
+        to_come_ = length - at;
         if (left_ == 0) {
             frame = at;
             if (const int error = begin_frame(piece.iov_len < kDirect)) return error;
         }
         size_t count = std::min(piece.iov_len, left_);
         if (begin_ == end_ && count >= kDirect) {
-            const ssize_t came = recv(fd_, piece.iov_base, count, 0);
+            const ssize_t came = take(piece.iov_base, count);
             const int error = errno;
             if (came == 0) return ECONNRESET;
             if (came < 0 && !goes_on(error)) return error;

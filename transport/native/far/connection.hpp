@@ -62,6 +62,8 @@ public:
 
 private:
     int send(Pieces from, size_t most, bool more, const uint32_t* sums = nullptr);
+    // As recv(); where many bytes are to come, it waits for many.
+    ssize_t take(void* to, size_t count);
     // Reads into the buffer until it holds so many bytes; `ahead`: and what else has come.
     int fill(size_t count, bool ahead);
     int begin_frame(bool ahead);
@@ -70,6 +72,7 @@ private:
     int fd_;
     std::function<bool()> interrupted_;
     std::unique_ptr<unsigned char[]> buffer_;
+    uint64_t to_come_ = 0;        // at least, as the caller knows
     size_t begin_ = 0, end_ = 0;  // of what is in the buffer
     FrameHead head_{};            // of the frame that is being read,
     size_t left_ = 0;             // of which so many bytes have not been taken
