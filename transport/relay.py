@@ -5,7 +5,8 @@ whole, and parts of them packed (`wilkins/compression`): always or, if a fourth 
 
 Each half is a task like any other. The sender reads steps as their bytes; the receiver writes files of the same names,
 which are published when they are closed. The receiver asks for a step when it can take one, so a reader that is slow
-slows its producer down, as on one host. The layer moves the bytes (``python/relay.cpp``).
+slows its producer down, as on one host. The layer moves the bytes (``python/relay_send.cpp``,
+``python/relay_receive.cpp``).
 
 Both meet through variables that their keepers set: ``WILKINS_RELAY_ADDRESS`` (host:port) for the sender,
 ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. Each shows the other the run's key (`handshake.py`).

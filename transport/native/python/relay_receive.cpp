@@ -1,0 +1,274 @@
+// The half of a relay that receives steps, and publishes them.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "board/border.hpp"
+#include "far/damage.hpp"
+#include "far/far_wire.hpp"
+#include "python/relay.hpp"
+#include "queue/origins.hpp"
+#include "queue/queue.hpp"
+#include "steps/closing.hpp"
+#include "steps/homes.hpp"
+#include "steps/kept_elsewhere.hpp"
+#include "steps/lazy.hpp"
+#include "steps/sums.hpp"
+#include "store/store.hpp"
+
+using namespace wilkins;
+using namespace wilkins::relay;
+
+namespace {
+
+// Lazy steps at once, and where further hosts keep some here, too: a source has twelve slots beyond its longest queue.
+constexpr size_t kMostLazy = 4, kMostHandedOn = 8;
+
+// Steps on their way at once.
+constexpr int kMostOnTheWay = 8;
+
+KeptElsewhere& kept() {
+    static auto* const all = new KeptElsewhere;  // a thread of its own uses it to the end of the process
+    return *all;
+}
+
+// What the next step is to bring along: what was read of the last one of which that is known.
+std::vector<homes::Range> wanted(bool whole) {
+    const Process& p = process();
+    const PortRecord& outport = p.board.port(p.first_port);
+    size_t most = kMostLazy;
+    for (const PortRecord& inport : inports_of(p.board, outport))
+        if (inport.keys.far_host != 0) most = kMostHandedOn;
+    const bool lazily = !whole && outport.keys.mode == Mode::memory && !outport.keys.checked && kept().count() < most;
+    return lazily ? lazy::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
+}
+
+bool are_sound(const std::vector<homes::Range>& ranges, uint64_t size) {
+    uint64_t end = 0;
+    for (const homes::Range& range : ranges) {
+        if (range.begin < end || range.begin % homes::kSector != 0 || range.end > size ||
+            (range.end % homes::kSector != 0 && range.end != size))
+            return false;
+        end = range.end;
+    }
+    return true;
+}
+
+// True if the pieces are parts of a step that is brought whole, in order and apart.
+bool are_sound(const std::vector<Piece>& pieces, const std::vector<homes::Range>& brought, uint64_t size) {
+    if (pieces.empty()) return true;
+    uint64_t end = 0;
+    for (const Piece& piece : pieces) {
+        if (piece.begin < end || piece.begin >= piece.end || piece.end > size) return false;
+        if (piece.stored == 0 || piece.stored > piece.end - piece.begin) return false;
+        end = piece.end;
+    }
+    return brought.size() == 1 && brought[0].begin == 0 && brought[0].end == size;
+}
+
+// Where bytes are that the sender has not. Returns 0 or an errno.
+int receive_elsewhere(OtherHalf& sender, const Head& head, lazy::Elsewhere* elsewhere) {
+    if (head.hosts > homes::kMostHosts) return EPROTO;
+    *elsewhere = {};
+    if (const int error = head.hosts > 0 ? sender.receive(elsewhere->lead, kAddressMax) : 0) return error;
+    for (uint64_t k = 0; k < head.hosts; ++k) {
+        homes::Host host = {};
+        if (const int error = sender.receive(host.where, kAddressMax)) return error;
+        host.where[kAddressMax - 1] = 0;
+        elsewhere->hosts.push_back(host);
+    }
+    elsewhere->lead[kAddressMax - 1] = 0;
+    if (const int error = receive_list(sender, head.runs, &elsewhere->runs)) return error;
+    const auto known = [&](const homes::Run& run) { return run.host <= head.hosts; };
+    return std::all_of(elsewhere->runs.begin(), elsewhere->runs.end(), known) ? 0 : EPROTO;
+}
+
+// What comes of a step, and what of it comes packed.
+struct Coming {
+    std::vector<homes::Range> brought;
+    lazy::Elsewhere elsewhere;
+    std::vector<Piece> pieces;
+    std::vector<unsigned char> packed;
+    sums::Sums sums;
+};
+
+// `damaged`: what of that which has come.
+void note_damage(const StepFile& step, const char* server, const StepToken& token, const Coming& coming,
+                 const std::vector<ByteRange>& damaged) {
+    std::vector<far::Crossed> crossed;
+    const auto add = [&](uint64_t begin, uint64_t end) { crossed.push_back({begin, end, end - begin}); };
+    if (coming.pieces.empty())
+        for (const homes::Range& range : coming.brought) add(range.begin, range.end);
+    uint64_t at = 0;
+    for (const Piece& piece : coming.pieces) {
+        add(at, piece.begin);
+        at = piece.end;
+    }
+    if (!coming.pieces.empty()) add(at, coming.brought[0].end);
+    for (const Piece& piece : coming.pieces) crossed.push_back({piece.begin, piece.end, piece.stored});
+    const PythonUnlocked python;
+    far::note_damage(server, token, step.name(), "its producer's host", far::damaged_bytes(crossed, damaged));
+}
+
+// Bytes of the step that were damaged on the way, from the sender's server: it still has the step.
+int receive_again(const StepFile& step, const char* server, const StepToken& token,
+                  const std::vector<homes::Range>& ranges) {
+    PythonUnlocked python;
+    int error = 0;
+    const std::unique_ptr<FarFile> file = FarFile::open(server, token, Use::bring, step.name(), "", &error);
+    if (!file) return error;
+    file->gather(ranges, step.data());
+    return file->settle();
+}
+
+// The step's bytes, once more if they were damaged on the way.
+int receive_bytes(OtherHalf& sender, const StepFile& step, const char* server, const StepToken& token, Coming* coming) {
+    uint64_t length = 0;
+    for (const Piece& piece : coming->pieces) length += piece.stored;
+    coming->packed.resize(length);
+    Pieces bytes;
+    if (coming->pieces.empty())
+        for (const homes::Range& range : coming->brought) bytes.add(step.data() + range.begin, range.end - range.begin);
+    else add_others(&bytes, step.data(), coming->brought[0].end, coming->pieces.data(), coming->pieces.size());
+    bytes.add(coming->packed.data(), length);
+    const int error = sender.receive(std::move(bytes));
+    if (error != EBADMSG) return error;
+    note_damage(step, server, token, *coming, sender.damaged());
+    coming->pieces.clear();
+    coming->packed.clear();
+    return receive_again(step, server, token, coming->brought);
+}
+
+// Puts the packed pieces of a step where they belong. Called with Python's lock; returns 0 or an errno.
+using Unpack = int (*)(unsigned char* step, uint64_t size, const Packing* packing);
+
+// The step's bytes come, or some of them: the others stay at `server`, and at hosts that have parts. Of what was asked
+// for, they come from there, too.
+int fill(OtherHalf& sender, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked,
+         Coming* coming, const char* server, Unpack unpack) {
+    uint64_t count = 0;
+    for (const homes::Range& range : coming->brought) count += range.end - range.begin;
+    int error = receive_bytes(sender, step, server, head.token, coming);
+    if (!error && unpack) {
+        const Packing packing = {coming->pieces.data(),
+                                 coming->pieces.size(),
+                                 coming->packed.data(),
+                                 coming->packed.size(),
+                                 head.error,
+                                 head.part,
+                                 head.seconds};
+        error = unpack(step.data(), head.size, &packing);
+    }
+    if (error || count == head.size) return error;
+    std::unique_ptr<FarFile> keeps = FarFile::open(server, head.token, Use::keep, step.name(), "", &error);
+    if (!keeps) return error;
+    if ((error = lazy::publish_absent(step, coming->brought, head.token, server, coming->elsewhere))) return error;
+    kept().add(step.token().slot, step.token().stamp, std::move(keeps));
+    if (coming->elsewhere.hosts.empty()) return 0;
+    PythonUnlocked python;
+    return homes::bring(step.state, asked.data(), asked.size(), homes::kUnread);
+}
+
+int note_origin(const StepFile& step, uint64_t published, const std::vector<uint64_t>& before) {
+    const Board& board = process().board;
+    Board::Lock lock(board);
+    return queue::note_origin(board, board.slot(step.state->slot), published, before) ? 0 : EPROTO;
+}
+
+// Waits until a reader wants a step. `last`: the name of the one before. Returns 0; kEnd: no reader will want any; or
+// EINTR, as a wait does.
+int await_demand(int outport, const char* last) {
+    Process& p = process();
+    Board::Lock lock(p.board);
+    Wait wait(p, WaitFor::room, outport, last);
+    while (!queue::is_wanted(p.board, outport, last)) {
+        if (!queue::is_read(p.board, outport)) return kEnd;
+        if (const int error = wait.nap(lock)) return error;
+    }
+    return 0;
+}
+
+int receive_step(OtherHalf& sender, const char* name, const Head& head, const std::vector<homes::Range>& asked,
+                 const char* server, Unpack unpack) {
+    std::vector<uint64_t> before;
+    Coming coming;
+    if (const int error = receive_list(sender, head.before, &before)) return error;
+    if (const int error = receive_list(sender, head.ranges, &coming.brought)) return error;
+    if (const int error = receive_elsewhere(sender, head, &coming.elsewhere)) return error;
+    if (const int error = receive_list(sender, head.pieces, &coming.pieces)) return error;
+    if (const int error = receive_list(sender, head.sums, &coming.sums)) return error;
+    Match match;
+    if (!are_sound(coming.brought, head.size) || !are_sound(coming.pieces, coming.brought, head.size) ||
+        (!unpack && !coming.pieces.empty()) || !match_name(name, &match, Purpose::create) || match.outport < 0)
+        return EPROTO;
+    int error = 0;
+    StepFile* step = open_step(match, Intent::create, 1, &error);
+    if (!step) return error;
+    process().board.slot(step->token().slot).numbered = head.number + 1;
+    error = note_origin(*step, head.published, before);
+    if (!error) error = step->prepare_write(0, head.size, true);
+    if (!error && !coming.sums.empty()) {
+        error = sums::keep(process().board, step->state->slot, head.size, coming.sums);
+        step->state->summed = true;
+    }
+    if (!error) error = fill(sender, *step, head, asked, &coming, server, unpack);
+    if (error) discard_step(step);
+    else close_step(step);
+    return error;
+}
+
+}  // namespace
+
+// Asks for as many steps as there is room for, and publishes the next one under its name. `folder`: where the process
+// is; it goes where the producer was. `server`: where the sender gives what is absent (address:port). `unpack`: for a
+// port with `compress`, or nullptr. Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has
+// left; EINTR: the run is being stopped, or Python has an exception to raise.
+WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name, char* folder, Unpack unpack)) {
+    const Process& p = process();
+    OtherHalf& sender = other_half(wire);
+    PortRecord& outport = p.board.port(p.first_port);
+    if (!outport.asked_at[0])
+        strncpy(outport.asked_at, server, kAddressMax - 1);  // readers look at it once a step has come
+    const int over = outport.keys.on_demand ? await_demand(p.first_port, name) : 0;
+    if (over && over != kEnd) return over;
+    const std::vector<homes::Range> wants = over ? std::vector<homes::Range>() : wanted(unpack != nullptr);
+    static uint64_t on_the_way = 0;
+    Ask ask = {0, over ? kNoMore : wants.size()};
+    Head head{};
+    char above[kNameMax] = {};
+    {
+        Board::Lock lock(p.board);
+        const int most = outport.keys.on_demand ? 1 : queue::coming(p.board, outport.first_source, name, kMostOnTheWay);
+        ask.steps = std::max(static_cast<uint64_t>(most), on_the_way) - on_the_way;
+    }
+    name[0] = 0;
+    on_the_way += ask.steps;
+    if (const int error = sender.send_words(&ask, sizeof(ask), !wants.empty())) return error;
+    if (const int error = sender.send_words(wants.data(), wants.size() * sizeof(homes::Range), false)) return error;
+    if (const int error = sender.receive(&head, sizeof(head))) return error;
+    if (!head.name) return kEnd;
+    --on_the_way;
+    if (head.name >= kNameMax || head.folder >= kNameMax) return EPROTO;
+    if (const int error = sender.receive(above, head.folder)) return error;
+    if (const int error = sender.receive(name, head.name)) return error;
+    name[head.name] = 0;
+    if (head.folder && strcmp(above, folder) != 0) {
+        if (chdir(above) != 0) return errno;
+        strcpy(folder, above);
+    }
+    return receive_step(sender, name, head, wants, server, unpack);
+}
+WILKINS_OR(errno)
+
+// No step will come any more, and the task's readers may know. Waits until they can read no step of which bytes are
+// absent. Returns 0, or EINTR: the run is being stopped, or Python has an exception to raise.
+WILKINS_API(int, wilkins_relay_end()) {
+    leave_board();
+    return kept().await_end(process().first_port);
+}
+WILKINS_OR(errno)
