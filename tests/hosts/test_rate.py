@@ -65,7 +65,9 @@ def exchanged(rig: Rig, folder: Path, size: int, steps: int) -> tuple[list[float
     return took, times((folder / "exchange.log").read_text())
 
 
-@pytest.mark.parametrize(("size", "steps"), [(1 << 30, 12), (128 << 20, 30), (16 << 20, 60)], ids=["1 GB", "128 MB", "16 MB"])
+@pytest.mark.parametrize(
+    ("size", "steps"), [(1 << 30, 12), (128 << 20, 30), (16 << 20, 60)], ids=["1 GB", "128 MB", "16 MB"]
+)
 def test_a_step_crosses_as_fast_as_a_message_of_mpi(rig: Rig, tmp_path: Path, size: int, steps: int) -> None:
     steps_took, mpi_took = exchanged(rig, tmp_path, size, steps)
     ratio = statistics.median(mpi_took[WARM:]) / statistics.median(steps_took[WARM:])
