@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.random_workflows import check, make, run
+from support.random_workflows import check, make, make_between_hosts, run
 
 CASES = 30
 """Workflows of a round of all tests; `make test` has the first."""
@@ -34,4 +34,12 @@ def seeds() -> list[Any]:
 def test_a_random_workflow(tmp_path: Path, seed: int) -> None:
     print(f"again with: WILKINS_FUZZ_SEED={seed} python -m pytest tests/graphs/test_random_workflows.py")
     case = make(seed)
+    check(case, tmp_path, run(case, tmp_path))
+
+
+@pytest.mark.needs("hooks")
+@pytest.mark.parametrize("seed", seeds())
+def test_a_random_workflow_between_hosts(tmp_path: Path, seed: int) -> None:
+    print(f"again with: WILKINS_FUZZ_SEED={seed} python -m pytest tests/graphs/test_random_workflows.py -k hosts")
+    case = make_between_hosts(seed)
     check(case, tmp_path, run(case, tmp_path))
