@@ -47,7 +47,8 @@ _PORT = struct.Struct("!H")
 """Of the sender, where it gives what is absent of steps on the other host."""
 _END = -1
 _TOLD = 3.0
-"""Seconds in which this host tells what has changed in its memory, before the other half of the relay fails for it."""
+"""Seconds in which this host tells what has changed in its memory, or the other one why its half of the relay has left,
+before this half fails for it."""
 _REASONS = {
     errno.ECONNRESET: "the other half of the relay has left before the end",
     errno.EPIPE: "the other half of the relay has left before the end",
@@ -249,7 +250,7 @@ def _move_all(move: Callable[[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c
     there = ctypes.create_string_buffer(os.fsencode(folder), _NAME_MAX)
     while not (code := move(named, there)):
         pass
-    if code == errno.EIO:
+    if code in (errno.EIO, errno.ECONNRESET, errno.EPIPE):
         time.sleep(_TOLD)
     if code != _END:
         raise OSError(code, _REASONS.get(code, os.strerror(code)), os.fsdecode(named.value))

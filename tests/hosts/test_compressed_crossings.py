@@ -92,6 +92,19 @@ for step, name in enumerate(steps.names()):
     with h5py.File(name) as file:
         assert np.abs(file["noise"][:] - np.random.default_rng(step).standard_normal(500_000)).max() <= 1e-13
 """
+FAILS = """
+import sys
+if any(word.endswith("relay.py") for word in sys.orig_argv) and "send" in sys.orig_argv:
+    from wilkins.compression.crossing import Packer
+    pack, packed = Packer.pack, []
+    def fails(self, *args):
+        packed.append(1)
+        if len(packed) == {step}:
+            raise MemoryError("no memory to pack a step")
+        return pack(self, *args)
+    Packer.pack = fails
+"""
+"""``sitecustomize.py``: a relay's sender fails where it is to pack that step."""
 RULES = '[{dset: "/fields/*", absolute: 1e-3}, {dset: "*"}]'
 WORKFLOW = """
 tasks:
@@ -329,3 +342,21 @@ tasks:
     assert "read 3 steps" in done.out
     found = crossing(tmp_path)
     assert found["compressed"] > found["compressed_to"] > 0
+
+
+@pytest.mark.usual("3")
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_sender_that_fails_breaks_off_the_step_that_it_sends(tmp_path: Path, step: int) -> None:
+    """No reader sees a part of it, and the half that only saw the line end is not named."""
+    programs(tmp_path)
+    write_program(tmp_path / "write.py", BIG.format(python=sys.executable))
+    write_program(tmp_path / "read.py", BIG_READ.format(python=sys.executable) + "        print('whole', step)\n")
+    (tmp_path / "sitecustomize.py").write_text(FAILS.format(step=step))
+    done = run(tmp_path, text_of(5, '[{dset: "*", absolute: 1e-13}]'), "a:1,b:1", {"PYTHONPATH": str(tmp_path)})
+    assert done.code == 1, done.err
+    assert "wilkins: a: the relay that brings the steps of write for far" in done.err
+    log = tmp_path / "wilkins-runs/latest/hosts/a/write-to-b-0.log"
+    assert str(log.resolve()) in done.err
+    assert "no memory to pack a step" in log.read_text()
+    assert done.out.count("whole") < step
+    assert "AssertionError" not in done.err + done.out
