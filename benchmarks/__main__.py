@@ -87,13 +87,17 @@ def main() -> None:
         from .many_hosts import main as many_hosts
 
         many_hosts(arguments)
+    elif name == "checksums":
+        from .checksums import main as checksums
+
+        checksums(arguments)
     elif name == "gpu":
         from .gpu import main as gpu
 
         gpu(arguments)
     else:
-        known = "rate, speed, channels, scaling, restarts, tracing, watching, flow-control, many-hosts and gpu"
-        sys.exit(f"python -m benchmarks: there is no {name!r}; there are {known}")
+        known = "rate, speed, channels, scaling, restarts, tracing, watching, flow-control, many-hosts, checksums, gpu"
+        sys.exit(f"python -m benchmarks: there is no {name!r}, but {known}")
 
 
 if __name__ == "__main__":
