@@ -70,6 +70,34 @@ def test_damaged_pieces_of_steps_are_asked_for_again(tmp_path: Path, seed: int) 
     assert "::ffff:" not in done.err, "an address of IPv4"
 
 
+PACKED = """
+tasks:
+  - {func: ./makes.py, outports: [{filename: "f*.h5", compress: [{dset: "*"}]}]}
+  - {func: ./reads.py, args: ["7"], inports: [{filename: "f*.h5"}]}
+"""
+
+
+@pytest.mark.usual("0.15")
+@pytest.mark.parametrize("part", [0.15, 0.6])
+def test_only_what_is_damaged_is_asked_for_again(tmp_path: Path, part: float) -> None:
+    """Of 92 pieces of each step, some are always damaged: were all asked for again, no round would bring the step."""
+    pseudo.programs(tmp_path)
+    done = run(tmp_path, pair(4, 24_000_000, 1), f"seed=5,flip={part}")
+    assert done.code == 0, done.err
+    assert whose(tmp_path) <= {"metadata", "/x"}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(4))
+def test_of_packed_steps_damaged_pieces_come_unpacked(tmp_path: Path, seed: int) -> None:
+    for name, text in (("makes.py", MAKES), ("reads.py", READS_SOME)):
+        write_program(tmp_path / name, text.format(python=sys.executable))
+    done = run(tmp_path, PACKED, f"seed={seed},flip=0.3")
+    assert done.code == 0, done.err
+    assert "all right" in done.out
+    assert whose(tmp_path) <= {"metadata", "/plain", "/chunked", "/packed"}
+
+
 @pytest.mark.usual("flip=1")
 @pytest.mark.parametrize("what", ["flip=1", "flip-words=0.2"])
 def test_damage_without_end_ends_the_run(tmp_path: Path, what: str) -> None:

@@ -212,6 +212,27 @@ void known_checksums_are_those_of_the_bytes() {
     }
 }
 
+// Behind a head that is none, nobody knows what comes: no part of it is said to be all that was damaged.
+void a_damaged_head_leaves_nothing_to_ask_for() {
+    std::vector<char> wire = on_the_wire(any_bytes(900'000), false);
+    wire[1000] ^= 1;
+    wire[2 * (sizeof(far::FrameHead) + Connection::kMostBytes)] ^= 1;
+    const Pair pair;
+    std::thread line([&] {
+        for (size_t at = 0; at < wire.size();) {
+            const ssize_t count = send(pair.ends[0], wire.data() + at, wire.size() - at, MSG_NOSIGNAL);
+            if (count <= 0) break;
+            at += static_cast<size_t>(count);
+        }
+    });
+    Connection connection(pair.ends[1]);
+    std::vector<char> came(900'000);
+    CHECK(connection.receive(came.data(), came.size()) == EBADMSG);
+    CHECK(connection.damaged().empty());
+    shutdown(pair.ends[1], SHUT_RDWR);
+    line.join();
+}
+
 // After bytes of a step that were damaged, what follows is not.
 void goes_on_behind_damaged_bytes() {
     std::vector<char> wire = on_the_wire(any_bytes(3'000'000), false);
@@ -246,6 +267,7 @@ int main() {
     all_comes_as_it_was_sent();
     damage_does_not_pass();
     known_checksums_are_those_of_the_bytes();
+    a_damaged_head_leaves_nothing_to_ask_for();
     goes_on_behind_damaged_bytes();
     return 0;
 }

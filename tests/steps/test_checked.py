@@ -44,6 +44,14 @@ for step in range(6):
         file["first"][0] = -1
     print("read", step, flush=True)
 """,
+    "late": """
+import time, h5py, numpy
+time.sleep(2)
+for step in range(6):
+    with h5py.File(f"s{step}.h5", "r") as file:
+        assert (file["field"][...] == numpy.arange(100_000) + step).all(), "wrong"
+    print("read", step, flush=True)
+""",
     "bytes": """
 import io, h5py, numpy
 for step in range(6):
@@ -75,12 +83,11 @@ for step in range(6):
 }
 WORKFLOW = """
 tasks:
-  - {{func: {python}, name: writes, args: [writes.py], outports: [{{filename: "s*.h5", checked: {checked}}}]}}
+  - {{func: {python}, name: writes, args: [writes.py], outports: [{{filename: "s*.h5", checked: {checked}{more}}}]}}
   - {{func: {python}, name: reads, args: [reads.py], inports: [{{filename: "s*.h5"}}]}}
 """
 CHANGED = re.compile(
-    r"bytes (\d+) to (\d+) of 's(\d).h5', which is in memory as a\d+, are not those that were published.*"
-    r"\(dataset '/field'\)"
+    r"bytes (\d+) to (\d+) of 's(\d).h5', which is in memory as a\d+, are not those that were published"
 )
 
 
@@ -88,24 +95,27 @@ def unwrapped(said: str) -> str:
     return re.sub(r"\n(wilkins:)? *", " ", said)
 
 
-def run(folder: Path, reads: str, what: str, checked: bool = True, hosts: str = "") -> Finished:
+def run(folder: Path, reads: str, what: str, checked: bool = True, hosts: str = "", more: str = "") -> Finished:
     (folder / "writes.py").write_text(WRITES)
     (folder / "reads.py").write_text(READS[reads])
-    (folder / "workflow.yaml").write_text(WORKFLOW.format(python=sys.executable, checked=str(checked).lower()))
+    (folder / "workflow.yaml").write_text(
+        WORKFLOW.format(python=sys.executable, checked=str(checked).lower(), more=more)
+    )
     words = [*WILKINS, "run", *(["--hosts", hosts] if hosts else []), "workflow.yaml"]
     return run_tree(words, 60, folder, {"WILKINS_RSH": str(pseudo.HERE), **faults(what)})
 
 
-def is_found(done: Finished) -> None:
+def is_found(done: Finished, owned: bool = True) -> None:
     assert done.code == 1, done.err
     found = CHANGED.search(unwrapped(done.err))
     assert found, done.err
+    assert not owned or "(dataset '/field')" in unwrapped(done.err), done.err
     assert int(found[1]) <= 400_000 < int(found[2]) + 8192
     assert "AssertionError" not in done.out + done.err
     assert f"read {found[3]}" not in done.out
 
 
-WAYS = [way for way in READS if way != "some"]
+WAYS = [way for way in READS if way not in ("some", "late")]
 
 
 @pytest.mark.usual("hdf5")
@@ -133,11 +143,64 @@ def test_nothing_is_found_where_nothing_changes(tmp_path: Path, reads: str, host
 @pytest.mark.parametrize("task", ["writes", "writes-from-a-0"])
 def test_they_are_found_on_either_host(tmp_path: Path, task: str) -> None:
     """Where a step was made, by its relay, which finds it when what it has sent is not what was published; and where it
-    is read, by who reads it."""
-    done = run(tmp_path, "hdf5", f"task={task},seed=3,flip-memory=0.5", hosts="a:1,b:1")
-    is_found(done)
+    is read, by who reads it, if no copy is left: the producer has memory for one step."""
+    done = run(tmp_path, "late", f"task={task},flip-memory=1", hosts="a:1,b:1", more=", memory: 1MB")
+    is_found(done, owned=task == "writes")  # the reader's host, too, has memory for one step, and the next may be in it
+    logs = [file.read_text() for file in tmp_path.glob("wilkins-runs/*/**/*.log")]
+    assert not any("look at the network" in unwrapped(said) for said in (done.err, *logs))
     host, who = ("a", "writes") if task == "writes" else ("b", "reads")
     assert f"wilkins: {host}: task '{who}' rank 0: bytes" in done.err
+
+
+MENDED = re.compile(
+    r"bytes (\d+) to (\d+) of 's\d.h5' had changed in memory, .* mended from (its file on disk|the host)"
+)
+
+
+def is_mended(done: Finished, source: str) -> None:
+    assert done.code == 0, done.err
+    assert done.out.count("read ") == 6
+    found = MENDED.search(unwrapped(done.err))
+    assert found, done.err
+    assert found[3] == source
+    assert "look at the network" not in unwrapped(done.err)
+
+
+def mends(folder: Path, what: str, hosts: str = "", mode: str = "both", more: str = "") -> Finished:
+    (folder / "writes.py").write_text(WRITES)
+    (folder / "reads.py").write_text(READS["hdf5"])
+    (folder / "workflow.yaml").write_text(f"""
+tasks:
+  - {{func: {sys.executable}, name: writes, args: [writes.py],
+      outports: [{{filename: "s*.h5", checked: true, mode: {mode}}}]}}
+  - {{func: {sys.executable}, name: reads, args: [reads.py], inports: [{{filename: "s*.h5", queue: 8}}]}}
+{more}""")
+    words = [*WILKINS, "run", *(["--hosts", hosts] if hosts else []), "workflow.yaml"]
+    return run_tree(words, 60, folder, {"WILKINS_RSH": str(pseudo.HERE), **faults(what)})
+
+
+@pytest.mark.usual("writes-a:1,b:1")
+@pytest.mark.parametrize(("task", "hosts"), [("writes", ""), ("writes", "a:1,b:1"), ("writes-from-a-0", "a:1,b:1")])
+def test_they_are_mended_from_the_file(tmp_path: Path, task: str, hosts: str) -> None:
+    """Where the memory of the producer's host changes, its server of files mends it; it is not the network's fault."""
+    is_mended(mends(tmp_path, f"task={task},flip-memory=1", hosts), "its file on disk")
+
+
+HOLDS = """
+import time, h5py
+held = [h5py.File(f"s{step}.h5", "r") for step in range(6)]
+time.sleep(6)
+"""
+
+
+@pytest.mark.nightly
+def test_they_are_mended_from_the_host_that_has_sent_the_step(tmp_path: Path) -> None:
+    """Here, a program there has it open."""
+    (tmp_path / "holds.py").write_text(HOLDS)
+    more = f"""  - {{func: {sys.executable}, name: holds, args: [holds.py], placement: [1, 0],
+      inports: [{{filename: "s*.h5", queue: 8}}]}}
+"""
+    is_mended(mends(tmp_path, "task=writes-from-a-0,flip-memory=1", "a:2,b:1", "memory", more), "the host")
 
 
 READS_OWN = """

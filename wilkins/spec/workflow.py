@@ -182,7 +182,8 @@ class OutPort(Port):
         boolean(),
         default=False,
         doc="Steps have checksums, made when they are published and compared when they are read, also on other hosts: "
-        "bits that change in memory meanwhile end the run, and no program reads them. Steps cross whole.",
+        "bits that change in memory meanwhile are mended from a copy, or end the run; no program reads them. Steps "
+        "cross whole.",
     )
     publish: PublishRule = key(
         Publish(),

@@ -154,7 +154,10 @@ int Connection::receive(Pieces to) {
         to_come_ = length - at;
         if (left_ == 0) {
             frame = at;
-            if (const int error = begin_frame(piece.iov_len < kDirect)) return error;
+            if (const int error = begin_frame(piece.iov_len < kDirect)) {
+                damaged_ranges_.clear();  // else who asks for these alone would lack what follows
+                return error;
+            }
         }
         size_t count = std::min(piece.iov_len, left_);
         if (begin_ == end_ && count >= kDirect) {

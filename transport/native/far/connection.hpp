@@ -45,7 +45,8 @@ public:
     int send_summed(Pieces bytes, const std::vector<uint32_t>& sums);
 
     // EBADMSG: all has come, but something of it, or of what was sent with it, is not what was sent; if that was
-    // `send_bytes`, the connection can go on. ECONNRESET: the other side has left.
+    // `send_bytes`, the connection can go on, unless `damaged` is empty: then nobody knows what of it has come.
+    // ECONNRESET: the other side has left.
     int receive(Pieces to);
     int receive(void* to, size_t length) { return receive(one_piece(to, length)); }
     // What of the bytes that the last call has received is not what was sent: frames, or parts of them.

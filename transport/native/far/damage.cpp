@@ -8,20 +8,25 @@
 
 namespace wilkins::far {
 
-std::vector<ByteRange> damaged_bytes(const std::vector<Crossed>& crossed, const std::vector<ByteRange>& damaged) {
+std::vector<ByteRange> damaged_bytes(const std::vector<ByteRange>& crossed, const std::vector<ByteRange>& damaged) {
     std::vector<ByteRange> found;
+    auto next = damaged.begin();
     uint64_t at = 0;
-    for (const Crossed& one : crossed) {
-        for (const ByteRange& range : damaged) {
-            const uint64_t begin = std::max(at, range.begin), end = std::min(at + one.stored, range.end);
-            if (begin >= end) continue;
-            const bool plain = one.stored == one.end - one.begin;
-            found.push_back(plain ? ByteRange{one.begin + (begin - at), one.begin + (end - at)}
-                                  : ByteRange{one.begin, one.end});
-        }
-        at += one.stored;
+    for (const ByteRange& one : crossed) {
+        const uint64_t end = at + (one.end - one.begin);
+        while (next != damaged.end() && next->end <= at) ++next;
+        for (auto range = next; range != damaged.end() && range->begin < end; ++range)
+            found.push_back(
+                {one.begin + (std::max(at, range->begin) - at), one.begin + (std::min(end, range->end) - at)});
+        at = end;
     }
     return found;
+}
+
+uint64_t length_of(const std::vector<ByteRange>& ranges) {
+    uint64_t length = 0;
+    for (const ByteRange& range : ranges) length += range.end - range.begin;
+    return length;
 }
 
 void note_damage(const char* server, const StepToken& token, const char* name, const char* from,

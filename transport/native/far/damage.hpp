@@ -10,15 +10,10 @@
 
 namespace wilkins::far {
 
-// Bytes of a step that cross together, in as many or fewer (`stored`).
-struct Crossed {
-    uint64_t begin;
-    uint64_t end;
-    uint64_t stored;
-};
+// Of ranges of a step that have crossed in this order, what was damaged. `damaged`: ranges of what has come, in order.
+std::vector<ByteRange> damaged_bytes(const std::vector<ByteRange>& crossed, const std::vector<ByteRange>& damaged);
 
-// Of what has crossed in this order, the bytes of the step that were damaged. `damaged`: ranges of what has come.
-std::vector<ByteRange> damaged_bytes(const std::vector<Crossed>& crossed, const std::vector<ByteRange>& damaged);
+uint64_t length_of(const std::vector<ByteRange>& ranges);
 
 // Notes it. `server`: where the step's host serves it (address:port), under this token; `from`: whom to name.
 void note_damage(const char* server, const StepToken& token, const char* name, const char* from,

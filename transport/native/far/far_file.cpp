@@ -212,17 +212,19 @@ bool FarFile::receive(void* memory, size_t length) {
 bool FarFile::receive_bytes(const Asked& asked, std::vector<Asked>* damaged) {
     if (error_ != 0) return false;
     const int error = connection_.receive(asked.memory, asked.length);
-    if (error == EBADMSG) damaged->push_back(asked);
-    else if (error != 0) fail(error);
+    if (error != 0 && (error != EBADMSG || connection_.damaged().empty())) fail(error);
+    for (const ByteRange& range : connection_.damaged())
+        damaged->push_back({asked.place + range.begin, asked.memory + range.begin, range.end - range.begin});
     return error_ == 0;
 }
 
-bool FarFile::may_ask_again(const std::vector<ByteRange>& bytes) {
-    if (++damaged_ > far::kMostDamaged) {
+bool FarFile::may_ask_again(const std::vector<ByteRange>& bytes, uint64_t asked, bool noted) {
+    if (far::length_of(bytes) < asked) in_vain_ = 0;
+    if (++in_vain_ > far::kMostDamaged) {
         fail(EBADMSG);
         return false;
     }
-    far::note_damage(lead_.c_str(), token_, name_.c_str(), where_.c_str(), bytes);
+    if (!noted) far::note_damage(lead_.c_str(), token_, name_.c_str(), where_.c_str(), bytes);
     return true;
 }
 
@@ -233,27 +235,43 @@ int FarFile::answer(uint64_t* value) {
     return static_cast<int>(answer.error);
 }
 
-void FarFile::collect() {
-    push();
-    const std::vector<Asked> asked = std::move(asked_);
-    asked_.clear();
+bool FarFile::collect_all(const std::vector<Asked>& asked, std::vector<Asked>* damaged) {
     std::vector<Elsewhere> elsewhere;
-    std::vector<Asked> damaged;
     for (const Asked& one : asked) {
         uint64_t runs = 0;
         if (const int error = answer(&runs)) {
             fail(error);
-            return;
+            return false;
         }
-        if (!collect_one(one, runs, &elsewhere, &damaged)) return;
+        if (!collect_one(one, runs, &elsewhere, damaged)) return false;
     }
     if (!elsewhere.empty()) read_elsewhere(elsewhere);
-    std::vector<ByteRange> bytes;
-    bytes.reserve(damaged.size());
-    for (const Asked& one : damaged) bytes.push_back({one.place, one.place + one.length});
-    if (damaged.empty() || !may_ask_again(bytes)) return;
-    for (const Asked& one : damaged) read(one.place, one.memory, one.length);
-    collect();
+    return error_ == 0;
+}
+
+void FarFile::collect() {
+    push();
+    std::vector<Asked> damaged, some = std::move(asked_);
+    asked_.clear();
+    uint64_t length = 0;
+    for (const Asked& one : some) length += one.length;
+    if (!collect_all(some, &damaged)) return;
+    for (bool noted = false; !damaged.empty(); noted = true) {
+        std::vector<ByteRange> bytes;
+        bytes.reserve(damaged.size());
+        for (const Asked& one : damaged) bytes.push_back({one.place, one.place + one.length});
+        if (!may_ask_again(bytes, length, noted)) return;
+        length = far::length_of(bytes);
+        const std::vector<Asked> again = std::move(damaged);
+        damaged.clear();
+        for (size_t at = 0; at < again.size(); at += some.size()) {
+            const auto from = again.begin() + static_cast<std::ptrdiff_t>(at);
+            some.assign(from, from + static_cast<std::ptrdiff_t>(std::min(kMostAsked, again.size() - at)));
+            for (const Asked& one : some) send(far::read, 0, one.place, one.length, nullptr, 0);
+            push();
+            if (!collect_all(some, &damaged)) return;
+        }
+    }
 }
 
 // The answer to one that was asked for. False: the connection is broken.
@@ -342,32 +360,35 @@ void FarFile::read(uint64_t place, void* memory, size_t length) {
 
 void FarFile::gather(std::vector<ByteRange> ranges, unsigned char* memory) {
     if (error_ != 0 || ranges.empty()) return;
-    send(far::gather, 0, 0, ranges.size(), ranges.data(), ranges.size() * sizeof(ByteRange));
-    push();
+    request(ranges);
     gathered_ = std::move(ranges);
     gathers_to_ = memory;
+}
+
+void FarFile::request(const std::vector<ByteRange>& gathered) {
+    send(far::gather, 0, 0, gathered.size(), gathered.data(), gathered.size() * sizeof(ByteRange));
+    push();
 }
 
 void FarFile::collect_gathered() {
     std::vector<ByteRange> ranges = std::move(gathered_);
     gathered_.clear();
-    uint64_t nothing = 0;
-    int error = answer(&nothing);
-    if (error == 0) {
+    for (bool noted = false;; noted = true) {
+        uint64_t mended = 0;
+        int error = answer(&mended);
+        if (error != 0) return fail(error);
+        had_changed_ = had_changed_ || mended != 0;
         Pieces pieces;
         for (const ByteRange& range : ranges) pieces.add(gathers_to_ + range.begin, range.end - range.begin);
         error = connection_.receive(std::move(pieces));
-        if (error == EBADMSG) {
-            std::vector<far::Crossed> crossed;
-            crossed.reserve(ranges.size());
-            for (const ByteRange& range : ranges) crossed.push_back({range.begin, range.end, range.end - range.begin});
-            if (!may_ask_again(far::damaged_bytes(crossed, connection_.damaged()))) return;
-            gather(std::move(ranges), gathers_to_);
-            collect_gathered();
-            return;
-        }
+        if (error == 0) return;
+        if (error != EBADMSG) return fail(error);
+        std::vector<ByteRange> damaged = far::damaged_bytes(ranges, connection_.damaged());
+        if (damaged.empty()) return fail(error);
+        if (!may_ask_again(damaged, far::length_of(ranges), noted)) return;
+        ranges = std::move(damaged);
+        request(ranges);
     }
-    if (error != 0) fail(error);
 }
 
 int FarFile::settle() {
@@ -381,7 +402,7 @@ int FarFile::settle() {
         if (error != 0) fail(error);
     }
     writes_ = false;
-    if (error_ == 0) damaged_ = 0;
+    in_vain_ = 0;
     return error_;
 }
 

@@ -67,6 +67,8 @@ public:
     void gather(std::vector<ByteRange> ranges, unsigned char* memory);
     // All is done that was asked for. Returns the first errno since the last time.
     int settle();
+    // True if bytes of the step had changed in its host's memory, which has mended them for this.
+    bool had_changed() const { return had_changed_; }
 
     // Each returns an errno. `kind`: as fcntl has it.
     int eof(uint64_t* size);
@@ -96,12 +98,16 @@ private:
     bool keep(uint64_t begin, uint64_t end, const unsigned char* bytes);
     bool collect_one(const Asked& asked, uint64_t runs, std::vector<Elsewhere>* elsewhere, std::vector<Asked>* damaged);
     void read_elsewhere(const std::vector<Elsewhere>& pieces);
-    // These bytes of the step have come damaged, and are asked for again; false: that has been so too often.
-    bool may_ask_again(const std::vector<ByteRange>& bytes);
+    // Of so many bytes of the step that were asked for, these have come damaged. They alone are asked for again; false:
+    // too often, nothing has come sound. `noted`: it was noted that they were damaged before.
+    bool may_ask_again(const std::vector<ByteRange>& bytes, uint64_t asked, bool noted);
     FarFile* other(uint64_t host);
     void send(uint32_t what, int32_t kind, uint64_t place, uint64_t length, const void* bytes, size_t count);
     void push();
+    void request(const std::vector<ByteRange>& gathered);
     void collect();
+    // The answers to these. False: the connection is broken.
+    bool collect_all(const std::vector<Asked>& asked, std::vector<Asked>* damaged);
     void collect_gathered();
     int answer(uint64_t* value);
     bool receive(void* memory, size_t length);
@@ -120,7 +126,8 @@ private:
     Part* part_ = nullptr;  // in which it has them
     std::map<uint64_t, std::unique_ptr<FarFile>> others_;  // by number
     int error_ = 0;
-    int damaged_ = 0;      // how often bytes have come damaged since all that was asked for had come
+    int in_vain_ = 0;  // how often in a row nothing has come sound
+    bool had_changed_ = false;
     bool writes_ = false;  // some have not been answered for
     std::string unsent_;
     std::vector<Asked> asked_;         // reads on their way

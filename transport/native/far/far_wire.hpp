@@ -27,7 +27,7 @@ enum What : uint32_t {
 // Of a step that is kept, the server says a byte now and then while a rank of its host waits for memory.
 constexpr int kPause = 200;  // ms
 
-// How often bytes of a step that have come damaged are asked for again.
+// How often bytes of a step that have come damaged are asked for again while nothing of them comes sound.
 constexpr int kMostDamaged = 10;
 
 struct Request {
@@ -38,8 +38,8 @@ struct Request {
 };
 
 // To all but `write` and `put`. To `read`: so many runs follow, that say where the bytes are, and then the bytes of
-// runs without a host; or, if there are none, all. To `gather`: all bytes. To `host`: its address. To
-// `owners`: a text of so many bytes.
+// runs without a host; or, if there are none, all. To `gather`: all bytes; 1 if some of the step had changed in memory,
+// and were mended. To `host`: its address. To `owners`: a text of so many bytes.
 struct Answer {
     int64_t error;
     uint64_t value;

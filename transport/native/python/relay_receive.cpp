@@ -97,36 +97,57 @@ struct Coming {
     sums::Sums sums;
 };
 
-// `damaged`: what of that which has come.
-void note_damage(const StepFile& step, const char* server, const StepToken& token, const Coming& coming,
-                 const std::vector<ByteRange>& damaged) {
-    std::vector<far::Crossed> crossed;
-    const auto add = [&](uint64_t begin, uint64_t end) { crossed.push_back({begin, end, end - begin}); };
-    if (coming.pieces.empty())
-        for (const homes::Range& range : coming.brought) add(range.begin, range.end);
-    uint64_t at = 0;
-    for (const Piece& piece : coming.pieces) {
-        add(at, piece.begin);
-        at = piece.end;
+// Takes the damaged pieces out of what has come packed, and returns the bytes of the step that were damaged. `damaged`:
+// of what has come.
+std::vector<ByteRange> take_out_damaged(Coming* coming, const std::vector<ByteRange>& damaged) {
+    std::vector<ByteRange> plain = coming->brought;
+    if (!coming->pieces.empty()) {
+        plain.clear();
+        uint64_t at = 0;
+        for (const Piece& piece : coming->pieces) {
+            plain.push_back({at, piece.begin});
+            at = piece.end;
+        }
+        plain.push_back({at, coming->brought[0].end});
     }
-    if (!coming.pieces.empty()) add(at, coming.brought[0].end);
-    for (const Piece& piece : coming.pieces) crossed.push_back({piece.begin, piece.end, piece.stored});
-    const PythonUnlocked python;
-    far::note_damage(server, token, step.name(), "its producer's host", far::damaged_bytes(crossed, damaged));
+    std::vector<ByteRange> found = far::damaged_bytes(plain, damaged);
+    const uint64_t before = far::length_of(plain);
+    std::vector<Piece> pieces = std::move(coming->pieces);
+    std::vector<unsigned char> packed = std::move(coming->packed);
+    coming->pieces.clear();
+    coming->packed.clear();
+    uint64_t at = 0;
+    for (const Piece& piece : pieces) {
+        const uint64_t begin = before + at, end = begin + piece.stored;
+        if (std::any_of(damaged.begin(), damaged.end(),
+                        [=](const ByteRange& range) { return range.begin < end && begin < range.end; })) {
+            found.push_back({piece.begin, piece.end});
+        } else {
+            coming->pieces.push_back(piece);
+            coming->packed.insert(coming->packed.end(), packed.data() + at, packed.data() + at + piece.stored);
+        }
+        at += piece.stored;
+    }
+    std::sort(found.begin(), found.end(),
+              [](const ByteRange& one, const ByteRange& other) { return one.begin < other.begin; });
+    return found;
 }
 
-// Bytes of the step that were damaged on the way, from the sender's server: it still has the step.
+// Bytes of the step that came damaged, from the sender's server: it still has the step. `had_changed`: they were so in
+// its memory, and not on the way.
 int receive_again(const StepFile& step, const char* server, const StepToken& token,
-                  const std::vector<homes::Range>& ranges) {
+                  const std::vector<ByteRange>& ranges, bool* had_changed) {
     PythonUnlocked python;
     int error = 0;
     const std::unique_ptr<FarFile> file = FarFile::open(server, token, Use::bring, step.name(), "", &error);
     if (!file) return error;
     file->gather(ranges, step.data());
-    return file->settle();
+    error = file->settle();
+    *had_changed = error == EIO || file->had_changed();
+    return error;
 }
 
-// The step's bytes, once more if they were damaged on the way.
+// The step's bytes; once more what of them was damaged on the way.
 int receive_bytes(OtherHalf& sender, const StepFile& step, const char* server, const StepToken& token, Coming* coming) {
     uint64_t length = 0;
     for (const Piece& piece : coming->pieces) length += piece.stored;
@@ -138,10 +159,14 @@ int receive_bytes(OtherHalf& sender, const StepFile& step, const char* server, c
     bytes.add(coming->packed.data(), length);
     const int error = sender.receive(std::move(bytes));
     if (error != EBADMSG) return error;
-    note_damage(step, server, token, *coming, sender.damaged());
-    coming->pieces.clear();
-    coming->packed.clear();
-    return receive_again(step, server, token, coming->brought);
+    const std::vector<ByteRange> damaged = take_out_damaged(coming, sender.damaged());
+    if (damaged.empty()) return error;
+    bool had_changed = false;
+    const int again = receive_again(step, server, token, damaged, &had_changed);
+    if (had_changed) return again;  // as that host has said
+    const PythonUnlocked python;
+    far::note_damage(server, token, step.name(), "its producer's host", damaged);
+    return again;
 }
 
 // Puts the packed pieces of a step where they belong. Called with Python's lock; returns 0 or an errno.
@@ -209,7 +234,10 @@ int receive_step(OtherHalf& sender, const char* name, const Head& head, const st
     int error = 0;
     StepFile* step = open_step(match, Intent::create, 1, &error);
     if (!step) return error;
-    process().board.slot(step->token().slot).numbered = head.number + 1;
+    SlotRecord& slot = process().board.slot(step->token().slot);
+    slot.numbered = head.number + 1;
+    slot.lazy.slot = head.token.slot;
+    slot.lazy.stamp = head.token.stamp;
     error = note_origin(*step, head.published, before);
     if (!error) error = step->prepare_write(0, head.size, true);
     if (!error && !coming.sums.empty()) {

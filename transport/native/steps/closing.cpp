@@ -103,10 +103,11 @@ int complete(StepFile* file) {
         if (int error = p.arenas->trim(file->state->slot, size)) return error;
     if (const int error = file->state->summed ? 0 : sums::keep(p.board, file->state->slot, file->data(), size))
         return error;
+    if (const int error = settle_on_disk(file)) return error;
 #ifdef WILKINS_HOOKS
     if (size > 0 && fault::flips_memory()) file->data()[size / 2] ^= 4;
 #endif
-    return settle_on_disk(file);
+    return 0;
 }
 
 // This rank closes a step that it took as its in-port's; to look at one, or to read one's own again, is no event.

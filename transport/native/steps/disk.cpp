@@ -323,6 +323,12 @@ void move_folder(const Board& board, int slot, const char* from, const char* to)
         turn_link(link, hidden);
 }
 
+bool file_name(const Board& board, int slot, char* out, size_t room) {
+    Path whole, hidden;
+    const bool there = mode_of(board, slot) != Mode::memory && names_of(board, slot, &whole, &hidden);
+    return there && snprintf(out, room, "%s", whole.text) < static_cast<int>(room);
+}
+
 bool is_named(const Board& board, int slot, const char* name) {
     Path link;
     struct stat arena, named;

@@ -63,6 +63,9 @@ int follow_name(const Board& board, int slot, const char* name);
 // links in the last component.
 void move_folder(const Board& board, int slot, const char* from, const char* to);
 
+// The program's name of the slot's file, whole; false: it has none.
+bool file_name(const Board& board, int slot, char* out, size_t room);
+
 // True if the slot's arena is the file of this name.
 bool is_named(const Board& board, int slot, const char* name);
 

@@ -53,6 +53,7 @@ struct StepFile::State {
     std::atomic<bool> expected{false};              // and what was read of the last one has been brought
     std::vector<uint32_t> sums;                     // of the blocks of a step that is read, if its port is checked,
     std::unique_ptr<std::atomic<bool>[]> compared;  // and which of these have been found to be right
+    std::atomic<bool> mended{false};                // some were not, and were mended
     bool summed = false;                            // of one that is written: its checksums came with it
     bool joined = false;  // of a peer: has joined a file that is being written (see steps/joined.hpp),
     bool wrote = false;   // and written to it

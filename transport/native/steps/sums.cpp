@@ -10,20 +10,16 @@
 
 #include "base/raw.hpp"
 #include "events.hpp"
-#include "far/checksum.hpp"
 #include "steps/handles.hpp"
+#include "steps/mending.hpp"
 
 namespace wilkins::sums {
+
+using mending::sum_of;
 
 namespace {
 
 uint64_t blocks_of(uint64_t size) { return (size + kBlock - 1) / kBlock; }
-
-uint32_t sum_of(const unsigned char* bytes, uint64_t size, uint64_t block) {
-    far::Checksum sum;
-    sum.add(bytes + block * kBlock, std::min(kBlock, size - block * kBlock));
-    return sum.value();
-}
 
 int open_sums(const Board& board, int slot, int flags) {
     char path[4096];
@@ -90,7 +86,8 @@ int check(StepFile::State* state, const ByteRange* ranges, size_t count) {
         const uint64_t end = std::min(state->size, ranges[k].end);
         for (uint64_t block = ranges[k].begin / kBlock; block * kBlock < end; ++block) {
             if (state->compared[block].load(std::memory_order_relaxed)) continue;
-            if (sum_of(state->mapping.bytes, state->size, block) != state->sums[block]) {
+            if (sum_of(state->mapping.bytes, state->size, block) != state->sums[block] &&
+                !mending::mend(state, block)) {
                 const auto first = static_cast<int64_t>(block * kBlock),
                            last = static_cast<int64_t>(std::min(state->size, (block + 1) * kBlock));
                 const Process& p = process();

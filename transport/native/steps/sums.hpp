@@ -21,8 +21,8 @@ int keep(const Board& board, int slot, uint64_t size, const Sums& sums);
 // The step that the handle is about to read has checksums from now on, if they were kept. Returns 0 or an errno.
 int load(StepFile::State* state);
 
-// Compares what has not been compared yet of these bytes. Returns 0 or an errno, which the handle keeps; EIO: bytes are
-// not those that were published, which ends the run.
+// Compares what has not been compared yet of these bytes, and mends it where there is a copy (steps/mending.hpp).
+// Returns 0 or an errno, which the handle keeps; EIO: bytes are not those that were published, which ends the run.
 int check(StepFile::State* state, const ByteRange* ranges, size_t count);
 
 // The same of all of them, once more.

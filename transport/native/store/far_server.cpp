@@ -96,7 +96,7 @@ bool give_gathered(Connection& rank, StepFile* step, uint64_t count) {
                                    [=](const ByteRange& one) { return one.begin <= one.end && one.end <= size; });
     if (sound) step->bring(ranges);
     const int error = !sound || step->writable() ? EPROTO : step->settle();
-    if (!answer(rank, error, 0, error == 0) || error != 0) return error != 0;
+    if (!answer(rank, error, step->state->mended.load(), error == 0) || error != 0) return error != 0;
     return give_ranges(rank, step->data(), ranges);
 }
 
