@@ -110,7 +110,8 @@ def test_damaged_pieces_count_as_lost(tmp_path: Path, home: Path) -> None:
         held = one.held()[0]
         for file in files[: held.sheet.parity]:
             flip(file, 100)
-        assert len(one.damaged(held)) == held.sheet.parity
+        bad, owners = one.examined(held)
+        assert len(bad) == held.sheet.parity and owners == "x"
         (tmp_path / "brought").mkdir()
         one.fetch(held, tmp_path / "brought")
         assert same(tmp_path / "brought", held.name, home)
@@ -118,12 +119,38 @@ def test_damaged_pieces_count_as_lost(tmp_path: Path, home: Path) -> None:
         assert (
             sorted(done.damaged) == sorted(done.made) == [str(file.parents[1]) for file in files[: held.sheet.parity]]
         )
-        assert one.damaged(held) == set() and not done.trouble
+        assert one.damaged(held) == set() and not done.trouble and done.owners == "x"
         for file in pieces(tmp_path, held.name)[: held.sheet.parity + 1]:
             file.write_bytes(b"short")
         with pytest.raises(CheckpointError, match="are gone or damaged"):
             one.fetch(held, tmp_path / "brought")
         assert "are gone or damaged" in repair(one)[0].trouble
+
+
+def test_damaged_pieces_say_whose_bytes_they_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The arrays, by the index, which is in the pieces itself; the index; and parity, which is nobody's."""
+    names = [f"w{number}" for number in range(8)]
+    with Checkpointer(tmp_path / "home", storage=Storage(places(tmp_path), reliability=0.999)) as checkpointer:
+        checkpointer.save(0, {name: np.random.default_rng(1).standard_normal(50_000) for name in names})
+    name = versions.versions(tmp_path / "home")[0].name
+    files = pieces(tmp_path, name)
+    numbers = {int(file.stem.partition("-")[2]): file for file in files}
+    with opened(tmp_path / "home") as one:
+        sheet = one.held()[0].sheet
+        flip(numbers[0], 10)
+        owners = one.examined(one.held()[0])[1]
+        assert owners.startswith("w0, w1") and "w7" not in owners, "what one digest is of"
+    assert main(["ckpt", "verify", str(tmp_path / "home")]) == 1
+    assert f"1 damaged, in bytes of {owners}; `wilkins ckpt repair` makes" in capsys.readouterr().out
+    assert main(["ckpt", "repair", str(tmp_path / "home")]) == 0
+    assert f"{name}: damaged in bytes of {owners}; made again on " in capsys.readouterr().out
+    flip(numbers[sheet.data - 1], sheet.manifest.streams[0].bytes + 5 - (sheet.data - 1) * sheet.chunk)
+    with opened(tmp_path / "home") as one:
+        assert one.examined(one.held()[0])[1].endswith("an index")
+    main(["ckpt", "repair", str(tmp_path / "home")])
+    flip(numbers[sheet.data], 10)
+    with opened(tmp_path / "home") as one:
+        assert one.examined(one.held()[0])[1] == "parity"
 
 
 def test_lost_places_are_replaced_by_others(tmp_path: Path, home: Path) -> None:

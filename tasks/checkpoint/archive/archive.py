@@ -246,8 +246,12 @@ class Archive:
 
     def damaged(self, one: Held) -> set[int]:
         """Read all pieces of a version; returns the numbers of those that are not what was written."""
+        return self.examined(one)[0]
+
+    def examined(self, one: Held) -> tuple[set[int], str]:
+        """The same, and whose the bytes are that are damaged, in words."""
         with contextlib.closing(self.pieces(one)) as pieces:
-            return set(pieces.verify())
+            return set(pieces.verify()), pieces.owners()
 
     def risk(self, one: Held) -> float:
         """The probability that a version is lost within the years, with the pieces that it has now."""

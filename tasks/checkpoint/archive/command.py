@@ -47,13 +47,15 @@ def verified(folder: Path) -> tuple[str, bool]:
     lines, good = [], True
     with opened(folder, locked=False) as archive:
         for one in archive.held():
-            bad, missing = archive.damaged(one), one.sheet.pieces - len(one.where)
+            (bad, owners), missing = archive.examined(one), one.sheet.pieces - len(one.where)
             good = good and not bad and not missing
-            what = [f"{len(bad)} damaged"] if bad else []
+            what = [f"{len(bad)} damaged{f', in bytes of {owners},' if owners else ''}"] if bad else []
             what += [f"{missing} missing"] if missing else []
-            told = "all right" if not what else f"{' and '.join(what)}; `wilkins ckpt repair` makes them again"
+            told = (
+                "all right" if not what else f"{' and '.join(what).rstrip(',')}; `wilkins ckpt repair` makes them again"
+            )
             if one.sheet.pieces - missing - len(bad) < one.sheet.data:
-                told = f"{' and '.join(what)}: it cannot be read whole"
+                told = f"{' and '.join(what).rstrip(',')}: it cannot be read whole"
             lines.append(f"{one.name}: {one.sheet.pieces} pieces: {told}")
     return "\n".join(lines), good
 
@@ -64,7 +66,8 @@ def repaired(folder: Path, new: str | None = None) -> tuple[str, bool]:
     with opened(folder, new) as archive:
         lines += [f"left out: {place}: {why}" for place, why in archive.absent.items()]
         for one in repair(archive):
-            made = f"made again on {', '.join(one.made)}: read {one.read:,} bytes, wrote {one.written:,}"
+            found = f"damaged in bytes of {one.owners}; " if one.owners else ""
+            made = f"{found}made again on {', '.join(one.made)}: read {one.read:,} bytes, wrote {one.written:,}"
             trouble = f"; {one.trouble}" if one.trouble else ""
             lines.append(f"{one.name}: {made if one.made else 'nothing to do'}; risk of loss {one.risk:.1e}{trouble}")
             good = good and not one.trouble

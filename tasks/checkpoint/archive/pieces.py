@@ -15,6 +15,7 @@ from wilkins.tasks.checkpoint.state.sources import Bytes
 from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.erasure import Coder, chunk_bytes, spans
 from wilkins.tasks.checkpoint.storage.files import Pace
+from wilkins.tasks.checkpoint.storage.owners import owners
 from wilkins.tasks.checkpoint.storage.rows import Files, Row
 from wilkins.tasks.checkpoint.storage.versions import Manifest
 
@@ -150,7 +151,9 @@ class Pieces:
         self._order = sorted(folders, key=lambda number: (-read[number], number))
         self._codec: _Codec | None = None
         self.bad: set[int] = set()
-        """Pieces of which something was lost, as far as they were read."""
+        """Pieces of which something was lost, as far as they were read,"""
+        self.lost: dict[int, list[tuple[int, int]]] = {}
+        """and what of these."""
 
     def close(self) -> None:
         """Close them."""
@@ -161,11 +164,42 @@ class Pieces:
         """Read all of every piece; returns the numbers of those that are damaged."""
         for index, (begin, end) in enumerate(spans(self.sheet.chunk, self.sheet.span)):
             for number in self._order:
-                if number not in self.bad:
-                    self._fragment(number, index, begin, end)
+                self._fragment(number, index, begin, end)
         if not self.sheet.chunk:
             self.bad |= {number for number in self._order if not self._is_there(number)}
         return self.bad
+
+    def owners(self) -> str:
+        """Whose the bytes are that were lost, in words: those of arrays, of an index, or of parity."""
+        data = self.sheet.data
+        held = [
+            ((number if data > 1 else 0) * self.sheet.chunk, some)
+            for number, some in sorted(self.lost.items())
+            if number < data or data == 1
+        ]
+        row = row_of(self.sheet.manifest)
+        ranges = [(at + begin, at + end) for at, some in held for begin, end in some]
+        told = owners(
+            self.sheet.manifest, row, ranges, lambda rank: self._bytes(*row.index(rank)), Path(self.sheet.name)
+        )
+        parity = any(number >= data > 1 for number in self.lost)
+        return " and ".join(one for one in (told, "parity" if parity else "") if one)
+
+    def _bytes(self, begin: int, end: int) -> bytes:
+        """Some of the row.
+
+        Raises:
+            Damaged: too many pieces are lost.
+        """
+        made = bytearray()
+        chunk, span = self.sheet.chunk, self.sheet.span
+        while (at := begin + len(made)) < end:
+            number, within = divmod(at, chunk)
+            index = within // span
+            first, last = index * span, min(chunk, (index + 1) * span)
+            one = self._data(index, first, last)[number]
+            made += one[within - first : within - first + end - at].tobytes()
+        return bytes(made)
 
     def _is_there(self, number: int) -> bool:
         try:
@@ -242,13 +276,15 @@ class Pieces:
         into = np.empty(end - begin, np.uint8)
         try:
             self._files[number].read_at(piece_name(number), begin, into)
+            if crc32(into.data) == self.sheet.crc32[number][index]:
+                return into
         except OSError:
-            self.bad.add(number)
-            return None
-        if crc32(into.data) != self.sheet.crc32[number][index]:
-            self.bad.add(number)
-            return None
-        return into
+            pass
+        self.bad.add(number)
+        lost = self.lost.setdefault(number, [])
+        if (begin, end) not in lost:
+            lost.append((begin, end))
+        return None
 
 
 def too_few(sheet: Sheet, there: Sequence[int]) -> str:

@@ -25,6 +25,8 @@ class Repair:
     """Why it is not as safe as it is to be; empty if it is."""
     damaged: list[str] = field(default_factory=list)
     """Places whose piece was not what was written."""
+    owners: str = ""
+    """Whose the bytes are of which such a piece holds others, in words."""
     made: list[str] = field(default_factory=list)
     """Places that have got a piece."""
     read: int = 0
@@ -107,6 +109,7 @@ class _Repairs:
         done, sheet = Repair(one.name), one.sheet
         with contextlib.closing(self._archive.pieces(one)) as pieces:
             bad = pieces.verify()
+            done.owners = pieces.owners()
             good = {piece: place for piece, place in one.where.items() if piece not in bad}
             done.damaged = [str(self._places.paths[one.where[piece]]) for piece in sorted(bad)]
             lost = [piece for piece in range(sheet.pieces) if piece not in good]

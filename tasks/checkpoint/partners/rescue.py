@@ -7,6 +7,7 @@ any k fragments of their stripe.
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from wilkins.tasks.checkpoint.storage.node_parts import PARITY, Code, CodedGroup
 from wilkins.tasks.checkpoint.storage.rows import Files, Row
 from wilkins.tasks.checkpoint.storage.versions import Manifest, Version
 from wilkins.tasks.group import Group
+
+_LOG = logging.getLogger("wilkins.checkpoint")
 
 
 class Remembered:
@@ -96,7 +99,14 @@ class Remembered:
         if self._part is not None:
             sheet = self._part.sheet
             was, text = (-1, "") if sheet is None else (sheet.here, sheet.text())
-            mine = self._memories.nodes.here, was, self._part.bad(), self._part.manifest.text(), text
+            bad = self._part.bad()
+            if bad and self._memories.nodes.is_agent:
+                owners = self._part.owners(bad)
+                _LOG.warning(
+                    "%s: %d pieces are not what was written%s; what partners have is taken instead",
+                    self._part.path, len(bad), f", in bytes of {owners}" if owners else "",
+                )  # fmt: skip
+            mine = self._memories.nodes.here, was, bad, self._part.manifest.text(), text
         gathered = [one for one in self._ranks.allgather(mine) if one]
         # A node that has all of it needs no other.
         gathered.sort(key=lambda one: one[1] != -1)

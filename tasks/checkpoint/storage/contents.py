@@ -336,18 +336,39 @@ class Contents:
 
 def whose(folder: Path, manifest: Manifest, rank: int, begin: int, end: int) -> str:
     """The arrays of which a rank's stream has bytes in a range, to follow what is wrong with these; or nothing."""
-    stream = manifest.streams[rank]
     try:
-        index = _parse(_index_bytes(folder, stream), folder / stream.index, manifest)
+        raw = _index_bytes(folder, manifest.streams[rank])
+        keys = keys_in(raw, folder, manifest, rank, [(begin, end)])
     except Damaged:
         return ""
-    keys = [
+    return f"; they are of {listed(keys)}" if keys else ""
+
+
+def keys_in(raw: bytes, folder: Path, manifest: Manifest, rank: int, ranges: Sequence[tuple[int, int]]) -> list[str]:
+    """The arrays of which a rank's stream has bytes in some ranges.
+
+    Args:
+        raw: the rank's index, as it lies in the folder of a version.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    index = _parse(_checked(raw, manifest.streams[rank], folder), folder / manifest.streams[rank].index, manifest)
+    return [
         entry.spec.key
         for entry in index.entries
-        if any(of == rank and at < end and begin < at + length for of, at, _, length in entry.parts)
+        if any(
+            of == rank and at < end and begin < at + length
+            for of, at, _, length in entry.parts
+            for begin, end in ranges
+        )
     ]
+
+
+def listed(keys: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
     more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return f"; they are of {', '.join(keys[:_NAMED])}{more}" if keys else ""
+    return f"{', '.join(keys[:_NAMED])}{more}"
 
 
 def _index_bytes(folder: Path, stream: Stream) -> bytes:
@@ -356,8 +377,12 @@ def _index_bytes(folder: Path, stream: Stream) -> bytes:
         raw = read_small(file, stream.index_bytes)
     except OSError as error:
         raise Damaged(f"{file} cannot be read: {error.strerror}") from error
+    return _checked(raw, stream, folder)
+
+
+def _checked(raw: bytes, stream: Stream, folder: Path) -> bytes:
     if len(raw) != stream.index_bytes or hashlib.sha256(raw).hexdigest() != stream.index_sha256:
-        raise Damaged(f"{file} is not what was written: its digest does not match")
+        raise Damaged(f"{folder / stream.index} is not what was written: its digest does not match")
     return raw
 
 

@@ -23,6 +23,7 @@ from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.checksum import crc32
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.erasure import Stripes, chunk_bytes, spans
+from wilkins.tasks.checkpoint.storage.owners import owners
 from wilkins.tasks.checkpoint.storage.regular_files import SHEETS, read_small
 from wilkins.tasks.checkpoint.storage.rows import Files, Row
 from wilkins.tasks.checkpoint.storage.versions import Manifest
@@ -218,8 +219,30 @@ class NodePart:
         except Damaged as error:
             return str(error)
         if bad := self.bad():
-            return f"{self.path}: {len(bad)} pieces of parity do not match their digests"
+            whose = self.owners(bad)
+            return (
+                f"{self.path}: {len(bad)} pieces of parity do not match their digests{whose and f'; those of {whose}'}"
+            )
         return ""
+
+    def owners(self, bad: Sequence[tuple[int, int]]) -> str:
+        """Whose bytes damaged pieces hold, in words; empty where they are all parity."""
+        if self.sheet is None or self.sheet.code is None:
+            return ""
+        group = self.sheet.code.group_of(self.sheet.here)
+        data, every = self.sheet.code.stripes(group).data, spans(group.chunk, self.sheet.code.piece)
+        ranges = [
+            (chunk * group.chunk + every[piece][0], chunk * group.chunk + every[piece][1])
+            for chunk, piece in bad
+            if chunk < data
+        ]
+        row = Row(self.manifest, self.ranks)
+
+        def index(rank: int) -> bytes:
+            stream = self.manifest.streams[rank]
+            return read_small(self.path / stream.index, stream.index_bytes)
+
+        return owners(self.manifest, row, ranges, index, self.path)
 
 
 def read_part(path: Path, name: str = "") -> NodePart:

@@ -22,6 +22,18 @@ class _Segment(NamedTuple):
     begin: int
     """In the row."""
     length: int
+    rank: int
+    is_index: bool
+    """Whether this is the rank's index, and not its stream."""
+
+
+class Share(NamedTuple):
+    """Bytes of a rank's stream, or of its index."""
+
+    rank: int
+    is_index: bool
+    begin: int
+    end: int
 
 
 class Row:
@@ -32,19 +44,31 @@ class Row:
         self.length = 0
         for rank in ranks:
             stream = manifest.streams[rank]
-            for file, offset, length in (
-                (stream.file, stream.offset, stream.bytes),
-                (stream.index, 0, stream.index_bytes),
+            for file, offset, length, is_index in (
+                (stream.file, stream.offset, stream.bytes, False),
+                (stream.index, 0, stream.index_bytes, True),
             ):
-                self._segments.append(_Segment(file, offset, self.length, length))
+                self._segments.append(_Segment(file, offset, self.length, length, rank, is_index))
                 self.length += length
 
     def cuts(self, begin: int, end: int) -> Iterator[tuple[str, int, int, int]]:
         """Where the bytes from `begin` to `end` stand: file, offset there, offset from `begin`, bytes."""
-        for file, offset, first, length in self._segments:
+        for file, offset, first, length, _, _ in self._segments:
             low, high = max(begin, first), min(end, first + length)
             if low < high:
                 yield file, offset + low - first, low - begin, high - low
+
+    def shares(self, begin: int, end: int) -> Iterator[Share]:
+        """Whose the bytes from `begin` to `end` are."""
+        for one in self._segments:
+            low, high = max(begin, one.begin), min(end, one.begin + one.length)
+            if low < high:
+                yield Share(one.rank, one.is_index, low - one.begin, high - one.begin)
+
+    def index(self, rank: int) -> tuple[int, int]:
+        """Where the index of a rank stands in the row."""
+        one = next(one for one in self._segments if one.is_index and one.rank == rank)
+        return one.begin, one.begin + one.length
 
 
 class Files:
