@@ -33,6 +33,11 @@ tasks:
   - {{func: ./sim.py, nprocs: 100, taskCount: {rest}, model: {{size: 1GB}}, outports: [{{filename: "f*.h5"}}]}}
   - {{func: ./ana.py, nprocs: 100, inports: [{{filename: "f*.h5"}}]}}
 """
+ONE_PAIR = """
+tasks:
+  - {{func: ./sim.py, nprocs: {ranks}, model: {{size: 1GB}}, outports: [{{filename: "f*.h5"}}]}}
+  - {{func: ./ana.py, nprocs: {ranks}, inports: [{{filename: "f*.h5"}}]}}
+"""
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 def planned(folder: Path, text: str, hosts: int) -> tuple[Plan, tuple[HostPart, ...]]:
     """All that `wilkins plan --hosts` does, and what a run does with the plan before it starts anything."""
     file = folder / f"{hosts}.yaml"
-    file.write_text(text.format(half=hosts // 2, rest=hosts - 1))
+    file.write_text(text.format(half=hosts // 2, rest=hosts - 1, ranks=hosts // 2 * RANKS))
     document = load(file, [])
     wiring = wire(document)
     plan = placed(make_plan(document, wiring), document, [Host(f"n{number}", RANKS) for number in range(hosts)])
@@ -87,3 +92,16 @@ def test_a_million_ranks_on_ten_thousand_hosts(folder: Path) -> None:
     assert [len(part.senders) for part in found] == [1] * 5000 + [0] * 5000
     assert [len(part.receivers) for part in found] == [0] * 5000 + [1] * 5000
     assert [part.tasks for part in found] == [(task,) for task in range(10_000)]
+
+
+def test_a_host_of_a_thousand_finds_what_concerns_it_alone(folder: Path) -> None:
+    """A task on 500 hosts writes for one on 500 others: of 250,000 relays, each host has a half of 500."""
+    _, found = planned(folder, ONE_PAIR, 1000)
+    began = time.process_time()
+    for part in (found[0], found[-1]):
+        assert len(part.plan.tasks) == 501
+        assert len(part.plan.channels) == 500
+    assert [len(found[host].senders) for host in (0, 499, 500)] == [500, 500, 0]
+    assert {relay.reads for _, relay in found[7].senders} == set(range(500, 1000))
+    assert {relay.index for _, relay in found[500].receivers} & {relay.index for _, relay in found[7].senders}
+    assert time.process_time() - began < 5, "35 seconds when all were listed"

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import wilkins.transport
 from wilkins.errors import ResourceError, count_of
@@ -30,11 +31,10 @@ _MOST_NAMED = 3
 """How many readers of a relay a message names; of more, it gives the number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Relay:
-    """Carries the steps of an out-port to the readers on one other host."""
+class Relay(NamedTuple):
+    """Carries the steps of an out-port to the readers on one other host. (There may be hundreds of thousands.)"""
 
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple's own `index` is of no use here
     outport: int
     """Index in the plan for all hosts, as of the channels."""
     channels: tuple[int, ...]
@@ -61,22 +61,47 @@ class Route:
     """Whether it leads from a relay to the readers; else it leads to a relay, or from the writers to the readers."""
 
 
-@dataclass(frozen=True, slots=True)
 class HostPart:
-    """The part of a plan that one host executes."""
+    """The part of a plan that one host executes. What takes time or memory is made when it is first asked for."""
 
-    host: int
-    plan: Plan
-    tasks: tuple[int, ...]
-    """By task of `plan`: its index in the plan for all hosts. Relays, which come last, are not among them."""
-    first_ranks: tuple[int, ...]
-    """By those tasks: the first rank of the task on this host."""
-    ports: tuple[int, ...]
-    channels: tuple[Route, ...]
-    """The routes, by channel of `plan`."""
-    senders: tuple[tuple[int, Relay], ...]
-    """With their indices among the tasks of `plan`."""
-    receivers: tuple[tuple[int, Relay], ...]
+    def __init__(self, plan: Plan, host: int, own: _Own, rules: _Rules) -> None:
+        self.host = host
+        self.tasks = tuple(task.index for task, _ in own.tasks)
+        """By task of `plan`: its index in the plan for all hosts. Relays, which come last, are not among them."""
+        self.first_ranks = tuple(ranks.start for _, ranks in own.tasks)
+        """By those tasks: the first rank of the task on this host."""
+        self.ports = tuple(port.index for port in own.ports)
+        self._whole = plan
+        self._own = own
+        self._rules = rules
+
+    @cached_property
+    def _relays(self) -> list[tuple[int, Relay]]:
+        return list(enumerate(sorted(self._rules.relays_on(self.host)), len(self.tasks)))
+
+    @cached_property
+    def senders(self) -> tuple[tuple[int, Relay], ...]:
+        """With their indices among the tasks of `plan`."""
+        return tuple((place, relay) for place, relay in self._relays if relay.writes == self.host)
+
+    @cached_property
+    def receivers(self) -> tuple[tuple[int, Relay], ...]:
+        """Likewise."""
+        return tuple((place, relay) for place, relay in self._relays if relay.writes != self.host)
+
+    @cached_property
+    def _made(self) -> tuple[Plan, tuple[Route, ...]]:
+        return _part(self._whole, self.host, self._own, [relay for _, relay in self._relays], self._rules)
+
+    @property
+    def plan(self) -> Plan:
+        """The host's own plan."""
+        return self._made[0]
+
+    @property
+    def channels(self) -> tuple[Route, ...]:
+        """The routes, by channel of `plan`."""
+        return self._made[1]
 
 
 def host_parts(plan: Plan) -> tuple[HostPart, ...]:
@@ -90,22 +115,18 @@ def host_parts(plan: Plan) -> tuple[HostPart, ...]:
         _check_starts(plan, task)
     _check_sets(plan)
     _check_containers(plan)
-    ranks = [_ranges(task) for task in plan.tasks]
-    readers = [_readers(plan, channel, ranks) for channel in plan.channels]
+    rules = _Rules(plan)
     own: dict[int, _Own] = {}
     for task in plan.tasks:
-        for host, here in ranks[task.index].items():
+        for host, here in rules.ranks[task.index].items():
             own.setdefault(host, _Own()).tasks.append((task, here))
     for port in plan.ports:
-        for host in ranks[port.task]:
+        for host in rules.ranks[port.task]:
             own[host].ports.append(port)
     for place, channel in enumerate(plan.channels):
-        for host in readers[place].keys() & ranks[plan.ports[channel.outport].task].keys():
-            own[host].channels.append((place, readers[place][host]))
-    for relay in _relays(plan, ranks, readers):
-        own[relay.writes].relays.append(relay)
-        own[relay.reads].relays.append(relay)
-    return tuple(_part(plan, host, found, ranks, readers) for host, found in sorted(own.items()))
+        for host in rules.readers[place].keys() & rules.ranks[plan.ports[channel.outport].task].keys():
+            own[host].channels.append((place, rules.readers[place][host]))
+    return tuple(HostPart(plan, host, found, rules) for host, found in sorted(own.items()))
 
 
 @dataclass(slots=True)
@@ -117,8 +138,6 @@ class _Own:
     ports: list[PortPlan] = field(default_factory=list)
     channels: list[tuple[int, int]] = field(default_factory=list)
     """Channels with both ends on the host, and the number of ranks that read there."""
-    relays: list[Relay] = field(default_factory=list)
-    """Relays with a half on the host."""
 
 
 def spans(task: TaskPlan) -> bool:
@@ -226,35 +245,132 @@ def _readers(plan: Plan, channel: ChannelPlan, ranks: Sequence[Mapping[int, rang
     return {host: count for host, count in counts.items() if count > 0}
 
 
-def relays_of(plan: Plan) -> list[Relay]:
-    """The relays between the hosts of a plan."""
-    ranks = [_ranges(task) for task in plan.tasks]
-    return _relays(plan, ranks, [_readers(plan, channel, ranks) for channel in plan.channels])
+def trees_of(plan: Plan) -> dict[int, list[Relay]]:
+    """By out-port whose steps hosts hand on: its relays."""
+    found: dict[int, list[Relay]] = {}
+    for relay in _Rules(plan).of_trees():
+        found.setdefault(relay.outport, []).append(relay)
+    return found
 
 
-def _relays(plan: Plan, ranks: Sequence[Mapping[int, range]], readers: Sequence[Mapping[int, int]]) -> list[Relay]:
-    """One relay for each out-port, host that writes it, and other host that reads it. Readers that leave out steps
-    while they are busy have one each; so has, in a resumed run, each group of readers that lack the same steps."""
-    found: dict[tuple[int, int, int, Hashable], list[int]] = {}
-    half_read = {channel.outport for channel in plan.channels if channel.rests}
-    for place, channel in enumerate(plan.channels):
-        for writes in ranks[plan.ports[channel.outport].task]:
-            for reads in readers[place]:
-                if writes != reads:
-                    lacks = (channel.rests, *_policies([channel])) if channel.outport in half_read else None
-                    alone = place if channel.drops else lacks
-                    found.setdefault((channel.outport, writes, reads, alone), []).append(place)
-    ways = [
-        relays.Way(outport, writes, reads, tuple(_policies([plan.channels[one] for one in channels])), may_fork)
-        for (outport, writes, reads, alone), channels in found.items()
-        for may_fork in [alone is None and _may_fork(plan, plan.ports[outport])]
-    ]
-    return [
-        Relay(
-            index, way.outport, tuple(channels), way.writes if by is None else ways[by].reads, way.reads, way.writes, by
-        )
-        for index, (way, by, channels) in enumerate(zip(ways, relays.forwarders(ways), found.values(), strict=True))
-    ]
+@dataclass(frozen=True, slots=True)
+class _Bundle:
+    """Relays of an out-port whose readers get the same steps: one from each host that writes to each other host that
+    reads. Readers that leave out steps while they are busy have a bundle each; so has, in a resumed run, each group of
+    readers that lack the same steps."""
+
+    outport: int
+    channels: tuple[int, ...]
+    writes: Sequence[int]
+    reads: Sequence[int]
+    first: int
+    """The index of its first relay."""
+    may_fork: bool
+
+    def index(self, writes: int, reads: int) -> int:
+        """The index of a relay, by the places of its hosts. (None has those of a host that writes and reads.)"""
+        return self.first + writes * len(self.reads) + reads
+
+
+class _Rules:
+    """Which relays there are, found for a host without a list of all: there may be a quarter of a million."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.ranks = [_ranges(task) for task in plan.tasks]
+        self.readers = [_readers(plan, channel, self.ranks) for channel in plan.channels]
+        self._bundles = list(self._find_bundles())
+        self._writing: dict[int, list[tuple[_Bundle, int]]] = {}
+        """By host: its bundles, and its place in each."""
+        self._reading: dict[int, list[tuple[_Bundle, int]]] = {}
+        for bundle in self._bundles:
+            for places, hosts in ((self._writing, bundle.writes), (self._reading, bundle.reads)):
+                for place, host in enumerate(hosts):
+                    places.setdefault(host, []).append((bundle, place))
+        self._brought: dict[int, tuple[int, int]] = {}
+        """By relay whose steps come by way of a third host: the relay that brings them there, and that host."""
+        self._handed_on: dict[int, list[Relay]] = {}
+        """By such a host."""
+        self._find_trees()
+
+    def _find_bundles(self) -> Iterator[_Bundle]:
+        plan = self._plan
+        half_read = {channel.outport for channel in plan.channels if channel.rests}
+        found: dict[tuple[int, Hashable], list[int]] = {}
+        for place, channel in enumerate(plan.channels):
+            lacks = (channel.rests, *_policies([channel])) if channel.outport in half_read else None
+            found.setdefault((channel.outport, place if channel.drops else lacks), []).append(place)
+        first = 0
+        for (outport, alone), channels in found.items():
+            writes = tuple(self.ranks[plan.ports[outport].task])
+            reads = tuple(dict.fromkeys(host for place in channels for host in self.readers[place]))
+            forks = alone is None and _may_fork(plan, plan.ports[outport])
+            yield _Bundle(outport, tuple(channels), writes, reads, first, forks)
+            first += len(writes) * len(reads)
+
+    def _find_trees(self) -> None:
+        """Only from hosts that send the same steps to many others."""
+        many = {
+            bundle.writes[0] for bundle in self._bundles if bundle.may_fork and len(bundle.reads) > relays.FEW_HOSTS
+        }
+        found = [(relay, bundle.may_fork) for host in sorted(many) for bundle, relay in self._written_on(host)]
+        found.sort(key=lambda one: one[0].index)
+        ways = [
+            relays.Way(
+                relay.outport,
+                relay.writes,
+                relay.reads,
+                tuple(_policies([self._plan.channels[channel] for channel in relay.channels])),
+                may_fork,
+            )
+            for relay, may_fork in found
+        ]
+        for (relay, _), by in zip(found, relays.forwarders(ways), strict=True):
+            if by is not None:
+                before, _ = found[by]
+                self._brought[relay.index] = before.index, before.reads
+                handed_on = relay._replace(writes=before.reads, brought_by=before.index)
+                self._handed_on.setdefault(before.reads, []).append(handed_on)
+
+    def _written_on(self, host: int) -> Iterator[tuple[_Bundle, Relay]]:
+        """The relays of steps that are made on a host, from there to where they are read."""
+        for bundle, place in self._writing.get(host, ()):
+            for at, reads in enumerate(bundle.reads):
+                if reads != host:
+                    yield bundle, self._relay(bundle, place, at)
+
+    def _relay(self, bundle: _Bundle, writes: int, reads: int) -> Relay:
+        reader, writer = bundle.reads[reads], bundle.writes[writes]
+        channels = bundle.channels
+        if len(channels) > 1:
+            channels = tuple(channel for channel in channels if reader in self.readers[channel])
+        return Relay(bundle.index(writes, reads), bundle.outport, channels, writer, reader, writer)
+
+    def _received(self, bundle: _Bundle, writes: int, reads: int) -> Relay:
+        """A relay as its readers' host has it: the steps may come from a third host."""
+        relay = self._relay(bundle, writes, reads)
+        if relay.index not in self._brought:
+            return relay
+        by, hands_on = self._brought[relay.index]
+        return relay._replace(writes=hands_on, brought_by=by)
+
+    def relays_on(self, host: int) -> Iterator[Relay]:
+        """The relays that have a half on a host."""
+        yield from (relay for _, relay in self._written_on(host) if relay.index not in self._brought)
+        yield from self._handed_on.get(host, ())
+        for bundle, place in self._reading.get(host, ()):
+            for at, writes in enumerate(bundle.writes):
+                if writes != host:
+                    yield self._received(bundle, at, place)
+
+    def of_trees(self) -> Iterator[Relay]:
+        """The relays of out-ports whose steps hosts hand on, by index."""
+        forked = {relay.outport for some in self._handed_on.values() for relay in some}
+        for bundle in self._bundles if forked else ():
+            for at, writes in enumerate(bundle.writes if bundle.outport in forked else ()):
+                for place, reads in enumerate(bundle.reads):
+                    if writes != reads:
+                        yield self._received(bundle, at, place)
 
 
 def _may_fork(plan: Plan, outport: PortPlan) -> bool:
@@ -270,13 +386,9 @@ def _here(plan: Plan, task: TaskPlan, index: int, ranks: range) -> TaskPlan:
     return replace(task, index=index, nprocs=len(ranks), rerun=rerun, is_part=True)
 
 
-def _part(
-    plan: Plan,
-    host: int,
-    own: _Own,
-    ranks: Sequence[Mapping[int, range]],
-    readers: Sequence[Mapping[int, int]],
-) -> HostPart:
+def _part(plan: Plan, host: int, own: _Own, halves: Sequence[Relay], rules: _Rules) -> tuple[Plan, tuple[Route, ...]]:
+    """The plan of a host, and the routes of its channels. `halves`: the relays that have a half there."""
+    ranks, readers = rules.ranks, rules.readers
     place_of = {task.index: place for place, (task, _) in enumerate(own.tasks)}
     port_of = {port.index: place for place, port in enumerate(own.ports)}
     made_tasks = [_here(plan, task, place, ranks) for place, (task, ranks) in enumerate(own.tasks)]
@@ -299,14 +411,12 @@ def _part(
         ends = replace(channel, outport=outport, inport=inport, readers=count, rests=rests)
         made.append(replace(ends, group=_group(channel, place)))
         channels.append(Route((place,), host, host))
-    senders, receivers = [], []
     arrives_at: dict[int, int] = {}
-    for relay in own.relays:
+    for relay in halves:
         written = plan.ports[relay.outport]
         carried = [plan.channels[channel] for channel in relay.channels]
         rests = _rests(plan, relay, ranks)
         if relay.writes == host:
-            senders.append((len(made_tasks), relay))
             port = _half(plan, relay, "send", made_tasks, made_ports, written)
             kept = replace(_under(carried[0], relays.taken(_policies(carried))), rests=rests)
             outport = port_of[relay.outport] if relay.brought_by is None else arrives_at[relay.brought_by]
@@ -314,7 +424,6 @@ def _part(
             made.append(replace(kept, outport=outport, inport=port, readers=1, group=group))
             channels.append(Route(relay.channels, relay.made, relay.reads))
         else:
-            receivers.append((len(made_tasks), relay))
             port = _half(plan, relay, "receive", made_tasks, made_ports, written)
             arrives_at[relay.index] = port
             begin = sum(first for first, _ in rests)
@@ -333,16 +442,7 @@ def _part(
         notes=(),
         hosts=(),
     )
-    return HostPart(
-        host,
-        whole,
-        tuple(task.index for task, _ in own.tasks),
-        tuple(ranks.start for _, ranks in own.tasks),
-        tuple(port.index for port in own.ports),
-        tuple(channels),
-        tuple(senders),
-        tuple(receivers),
-    )
+    return whole, tuple(channels)
 
 
 def _group(channel: ChannelPlan, place: int) -> int:
@@ -385,7 +485,7 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
     tasks.append(
         TaskPlan(
             index=len(tasks),
-            name=f"{producer.name}-{'to' if what == 'send' else 'from'}-{plan.hosts[other].name}-{relay.index}",
+            name=half_name(plan, relay, sends=what == "send"),
             instance=0,
             nprocs=1,
             kind="plain",
@@ -416,6 +516,13 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
         )
     )
     return len(ports) - 1
+
+
+def half_name(plan: Plan, relay: Relay, *, sends: bool) -> str:
+    """The name of the task that sends, or receives; its last word is the relay's index."""
+    producer = plan.tasks[plan.ports[relay.outport].task].name
+    way, other = ("to", relay.reads) if sends else ("from", relay.writes)
+    return f"{producer}-{way}-{plan.hosts[other].name}-{relay.index}"
 
 
 def _named(plan: Plan, relay: Relay) -> str:

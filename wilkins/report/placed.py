@@ -9,7 +9,7 @@ from wilkins.errors import count_of
 from wilkins.flow.relays import FEW_HOSTS
 from wilkins.plan.placing import Crossing, crossing
 from wilkins.plan.plan import ChannelPlan, Plan, TaskPlan
-from wilkins.plan.split import Relay, relays_of
+from wilkins.plan.split import Relay, trees_of
 from wilkins.terminal.tables import size, text_table
 
 _MOST_WAYS = 3
@@ -54,10 +54,7 @@ def ways_table(
     Args:
         sizes: bytes of a step, by entry of the workflow file, where they are known.
     """
-    trees: dict[int, list[Relay]] = {}
-    for relay in relays_of(plan) if len(plan.hosts) > FEW_HOSTS else ():
-        trees.setdefault(relay.outport, []).append(relay)
-    trees = {port: some for port, some in trees.items() if any(one.brought_by is not None for one in some)}
+    trees = trees_of(plan) if len(plan.hosts) > FEW_HOSTS else {}
     rows = [(between(plan, group), "; ".join(_ways(plan, group, sizes, trees))) for group in groups]
     return text_table(("channel", "its steps go"), rows)
 
