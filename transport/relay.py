@@ -46,6 +46,8 @@ _NAME_MAX = 1024
 _PORT = struct.Struct("!H")
 """Of the sender, where it gives what is absent of steps on the other host."""
 _END = -1
+_MEETS_WITHIN = 60.0
+"""Seconds within which the receiver must answer, which starts when the sender comes."""
 _TOLD = 3.0
 """Seconds in which this host tells what has changed in its memory, or the other one why its half of the relay has left,
 before this half fails for it."""
@@ -93,7 +95,7 @@ def send(pattern: str, rules: str = "", when: str = "always") -> None:
     with socket.create_connection((host, int(number))) as wire:
         packs = _Packs(_packer(rules, _Line(wire) if when == "faster" else None), _messages()) if rules else None
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        handshake.authenticate(wire, _SERVICE, far_files.run_key())
+        handshake.authenticate(wire, _SERVICE, far_files.run_key(), within=_MEETS_WITHIN)
         wire.sendall(_PORT.pack(_start_server(wire.getsockname()[0])))
         take, give = _library().wilkins_relay_take, _library().wilkins_relay_give
         at, size = ctypes.c_void_p(), ctypes.c_uint64()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -23,7 +24,7 @@ from wilkins.plan.planner import make_plan
 from wilkins.plan.split import HostPart, host_parts
 from wilkins.spec.load import load
 from wilkins.transport.report_table import Report, TaskFacts
-from wilkins.values import restored
+from wilkins.values import replace, restored
 
 PAIR = """
 tasks:
@@ -90,6 +91,28 @@ def test_a_queue_grows_then_a_wait_ends_then_the_run_is_stuck(
     _, found = planned(tmp_path)
     said = verdicts(StuckDetector(), [(part, state(part, unsure=unsure)) for part in found], 20 if unsure else 5)
     assert said == [(1.0, "may grow"), (ends, "may end a wait"), *stuck]
+
+
+@pytest.mark.parametrize("sender", ["pending", "running"])
+def test_a_relay_that_has_not_started_holds_nothing_up_but_one_that_starts_does(
+    tmp_path: Path, sender: Literal["pending", "running"]
+) -> None:
+    """A sender starts with its first step; then it connects, for which its receiver starts."""
+    _, found = planned(tmp_path)
+    states = []
+    for part in found:
+        own = state(part)
+        assert own.report is not None
+        senders = dict(part.senders)
+        tasks = [
+            replace(task, state=sender if place in senders else "running", waits=())
+            if place >= len(part.tasks)
+            else task
+            for place, task in enumerate(own.tasks)
+        ]
+        states.append((part, replace(own, report=replace(own.report, tasks=tuple(tasks)))))
+    said = [verdict for _, verdict in verdicts(StuckDetector(), states, 5)]
+    assert said[-1:] == (["stuck"] if sender == "pending" else [])
 
 
 def test_a_rank_in_its_mpi_waits_for_one_that_waits(tmp_path: Path) -> None:

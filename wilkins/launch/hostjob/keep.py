@@ -159,23 +159,18 @@ class JobKeeper(Keeper):
         self._ranks = ranks
         self._late = float("inf")
         super().__init__(control, setup)
-        self._inbox = selectors.EpollSelector()
-        self._inbox.register(control.reads, selectors.EVENT_READ)
-        self._inbox.register(ranks.fileno(), selectors.EVENT_READ, ranks)
+        self._inbox.register(ranks.fileno(), selectors.EVENT_READ, self._hear_ranks)
 
     def make_spanning(self, plan: Plan) -> Spanning:
         return _World(plan, self.part, self.run, self._setup, self._ranks)
 
-    def fileno(self) -> int:
-        return self._inbox.fileno()
-
     def notice(self) -> bool:
-        for key, _ in self._inbox.select(0):
-            if key.data is self._ranks:
-                for number, message in self._ranks.heard():
-                    self._handle_rank(number, message)
-            elif not super().notice():
-                self._inbox.unregister(key.fd)
+        super().notice()
+        return True  # ranks speak after the head has left
+
+    def _hear_ranks(self) -> bool:
+        for number, message in self._ranks.heard():
+            self._handle_rank(number, message)
         return True
 
     def _handle(self, messages: Sequence[Message]) -> None:
@@ -230,9 +225,9 @@ class JobKeeper(Keeper):
             self._ranks.send_all(of_job.Stop())
 
     def _tick(self) -> float | None:
-        super()._tick()
+        soon = super()._tick()
         self._judge()
-        return None if self._ranks.all_gone or time.monotonic() > self._late else 1.0
+        return None if self._ranks.all_gone or time.monotonic() > self._late else min(1.0, soon or 1.0)
 
     def _judge(self) -> None:
         """End a task of which a rank has failed; one that has ended with its stream waits for the others."""

@@ -25,7 +25,7 @@ def crossings_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> 
                 plan,
                 relay,
                 port_of[task],
-                account.messages[relay.index],
+                account.messages.get(relay.index, 0),
                 account.compressed.get(relay.index, Compressed()),
                 unfit.get(relay.index, ()),
             )

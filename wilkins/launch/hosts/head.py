@@ -42,6 +42,8 @@ from wilkins.launch.hosts.messages import (
     Stays,
     StopRun,
     TaskEnded,
+    UnusedReceivers,
+    UnusedSenders,
 )
 from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.relaynames import relay_name_replacer
@@ -130,6 +132,8 @@ class Head:
         """By entry of the workflow file: instances that have failed, and that the run goes on without."""
         self._came = Counter[int]()
         """By task: the hosts on which its ranks were about to start, over all its starts."""
+        self._unused: dict[int, list[int]] = defaultdict(list)
+        """By host that reads: relays that bring nothing, of which it is still to hear."""
         self._explained = False
         self._exporter = exporter_of(plan, options, records, terminal)
         self._progress = Progress(plan, records.path, terminal, self._exporter)
@@ -222,6 +226,7 @@ class Head:
                 if not host.over:
                     asks = self._progress.is_wanted(now)
                     self.send(host, Beat(time.monotonic_ns(), alone, asks))
+        self._report_unused()
         self._let_leave()
         self._check(now, signals)
 
@@ -274,6 +279,9 @@ class Head:
                 self._forward(host, message, [other for other in self.hosts if message.task in other.part.tasks])
             case TaskEnded():
                 self._forward(host, message, self.hosts)
+            case UnusedSenders(relays):
+                for reads, some in relays.items():
+                    self._unused[reads] += some
             case MayFail(task):
                 self.send(host, MayFailReply(task, self._may_fail(task)))
             case StopRun(code, reason, goes_on):
@@ -296,6 +304,13 @@ class Head:
     def _compare_clocks(self, host: Host, echo: Echo | None) -> None:
         if echo is not None:
             host.clock = compared(host.clock, echo.said, echo.heard, echo.answered, time.monotonic_ns())
+
+    def _report_unused(self) -> None:
+        """Once for what many hosts have said."""
+        for host in self.hosts if self._unused else ():
+            if host.part.host in self._unused and not host.over:
+                self.send(host, UnusedReceivers(self._unused[host.part.host]))
+        self._unused.clear()
 
     def _let_leave(self) -> None:
         """End the servers of files when no host has programs any more."""

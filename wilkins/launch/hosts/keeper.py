@@ -40,8 +40,11 @@ from wilkins.launch.hosts.messages import (
     Stays,
     StopRun,
     TaskEnded,
+    UnusedReceivers,
+    UnusedSenders,
 )
 from wilkins.launch.hosts.pulse import BEAT
+from wilkins.launch.hosts.relayruns import Lookout, ReceiverRun, SenderRun
 from wilkins.launch.hosts.relays import Relays
 from wilkins.launch.hosts.span import Spanning
 from wilkins.launch.hosts.startup import Refused, Startup
@@ -110,8 +113,11 @@ class _Ends(Ends):
         super().__init__(board)
         self._spanning = spanning
         self._control = control
+        self.lookout: Lookout | None = None
 
     def exited(self, task: int, *, final: bool, clean: bool) -> bool:
+        if final and self.lookout is not None:
+            self.lookout.hurry()
         if final:
             clean = self._spanning.ended(self._control, task, clean=clean)
         return super().exited(task, final=final, clean=clean)
@@ -158,6 +164,10 @@ class Keeper:
         self._dependencies = HostDependencies(plan, self.part, control)
         self._agreements: dict[int, Agreement] = {}
         self._supervisor: Supervisor | None = None
+        self._lookout: Lookout | None = None
+        self._inbox = selectors.EpollSelector()
+        """What has come, and who handles it and says whether more may."""
+        self._inbox.register(control.reads, selectors.EVENT_READ, self._hear)
 
     def make_spanning(self, plan: Plan) -> Spanning:
         """What looks after tasks with ranks on other hosts, too."""
@@ -222,19 +232,25 @@ class Keeper:
         ends = _Ends(board, self._spanning, self._control)
         back = going_back(self._go_back, self._plan, self._of_run, self.part, self.records.trace)
         among = self._agreements = agreements(self._plan, self.part, self._control, self._spanning, self._stop_run)
-        return [
-            TaskRun(
-                task,
-                board,
-                ports,
-                self._log(task, terminal),
-                start,
-                ends=ends,
-                go_back=back,
-                together=among.get(task.index),
-            )
-            for task in plan.tasks
-        ]
+
+        def run(task: TaskPlan) -> TaskRun:
+            of_run = task, board, ports, self._log(task, terminal), start
+            if task.index in senders:
+                return SenderRun(*of_run, ends=ends)
+            if task.is_relay:
+                return ReceiverRun(self._relays, *of_run, ends=ends)
+            return TaskRun(*of_run, ends=ends, go_back=back, together=among.get(task.index))
+
+        senders = dict(self.part.senders)
+        crew = [run(task) for task in plan.tasks]
+        self._lookout = ends.lookout = Lookout(board, self._relays, crew)
+        self._inbox.register(self._relays, selectors.EVENT_READ, self._note_arrivals)
+        return crew
+
+    def _note_arrivals(self) -> bool:
+        if self._lookout is not None:
+            self._lookout.note_arrivals()
+        return True
 
     def _stop_run(self, code: int, reason: str) -> None:
         if self._supervisor is not None:
@@ -283,10 +299,17 @@ class Keeper:
         return self.records if task.is_relay or is_placeholder else self._of_run
 
     def fileno(self) -> int:
-        """Readable when the head has sent a message."""
-        return self._control.reads
+        """Readable when there is something to handle."""
+        return self._inbox.fileno()
 
     def notice(self) -> bool:
+        """Handle what has come; False: the head has left."""
+        over = [key.fd for key, _ in self._inbox.select(0) if not key.data()]
+        for descriptor in over:
+            self._inbox.unregister(descriptor)
+        return not over
+
+    def _hear(self) -> bool:
         """Handle the messages of the head; False: it has left."""
         messages = self._control.received()
         if messages is None:
@@ -314,6 +337,8 @@ class Keeper:
                     self._wants_report = asks
                     self._beat = (said, time.monotonic_ns())
                     self._polls.only_active = set(alone)
+                case UnusedReceivers(relays):
+                    self._relays.note_unused(set(relays))
                 case TaskEnded() | MayFailReply():
                     self._dependencies.handle(message)
                 case Grow(steps):
@@ -365,8 +390,17 @@ class Keeper:
         if self._supervisor is not None:
             self._dependencies.report_ended(self._supervisor.crew)
             if self._supervisor.stopped is None:
-                return self._spanning.look_at_shells(self._control)
+                looks = self._spanning.look_at_shells(self._control), self._look_at_relays()
+                return min((look for look in looks if look is not None), default=None)
         return None
+
+    def _look_at_relays(self) -> float | None:
+        """Let relays start or end that are due; seconds until the next look, or None where none is."""
+        if self._lookout is None:
+            return None
+        if unused := self._lookout.unused():
+            self._control.send(UnusedSenders(unused))
+        return self._lookout.turn()
 
     def _report(self) -> Report | None:
         """The report of the board, if the head has asked for it."""

@@ -172,6 +172,21 @@ class StartsFor(AmongHosts):
 
 
 @dataclass(frozen=True, slots=True)
+class UnusedSenders(Message):
+    """Senders on a host have ended without a start, for no step has come for them."""
+
+    relays: Mapping[int, Sequence[int]]
+    """By host that reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedReceivers(Message):
+    """To a host that reads: nothing comes by these relays."""
+
+    relays: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskEnded(Message):
     """A task that others come after has ended: from its keeper, to all others."""
 

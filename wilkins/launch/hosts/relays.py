@@ -3,84 +3,190 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import select
+import socket
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import HostPart
+from wilkins.plan.split import HostPart, Relay
 from wilkins.transport import relay, relay_messages
 from wilkins.transport.listening import address_in, listen
 
 
 def needed_receivers(part: HostPart) -> list[str]:
-    """The receivers on other hosts to which a host sends, by what all hosts call them."""
-    return [str(one.index) for _, one in part.senders]
+    """What listens on other hosts to which a host sends, by what all hosts call it: receivers, and where the hosts are
+    reached."""
+    relays = [relay for _, relay in part.senders]
+    return [*(str(relay.index) for relay in relays), *dict.fromkeys(_reached(relay.reads) for relay in relays)]
+
+
+def _reached(host: int) -> str:
+    """What all hosts call the listener by which they find out whether they reach a host. (A receiver's starts it.)"""
+    return f"host {host}"
 
 
 class Relays:
-    """Senders and receivers, which are tasks of the host's part of the plan."""
+    """Senders and receivers, which are tasks of the host's part of the plan. Each starts when it is needed."""
 
     def __init__(self, plan: Plan, part: HostPart) -> None:
         self._plan = plan
         self._part = part
-        self._listeners = {task: listen(plan.hosts[part.host].name) for task, _ in part.receivers}
-        self._variables: dict[int, dict[str, str]] = {}
+        self._senders = dict(part.senders)
+        self._receivers = dict(part.receivers)
+        self._listeners = {task: listen(plan.hosts[part.host].name) for task in self._receivers}
+        """Of receivers for which nobody has come."""
+        self._reached = listen(plan.hosts[part.host].name) if part.receivers else None
+        self._addresses: Mapping[str, str] = {}
+        self._arrivals = select.epoll()
+        self._come: dict[int, socket.socket] = {}
+        """Listeners of receivers that are about to start, for somebody has come."""
+        self._without: set[int] = set()
+        """Receivers to which no sender will come, while others of their producer's go on. One may run, started by a
+        stranger who has connected."""
+        self._ended: set[int] = set()
+        """Those for which all others have got all since then."""
+        self._ends: dict[int, tuple[int, int]] = {}
+        """By producer with receivers of which it is not known yet whether they start: the pipe that they share."""
+        self._undecided = Counter(self._producer(one) for one in self._receivers.values())
+        """Of these receivers, by producer."""
         self._descriptors: dict[int, list[int]] = {}
-        """By task: what it inherits, to be closed here once all that share it were started."""
+        """By task: what it alone inherits, to be closed here once it was started."""
         self._messages: dict[int, relay_messages.Messages] = {}
-        """By relay, of the receivers."""
+        """By relay, of the receivers that have started."""
         self._packs: dict[int, relay_messages.Messages] = {}
-        """By relay, of the senders that compress."""
+        """By relay, of the senders that compress and have started."""
+
+    def _producer(self, relay: Relay) -> int:
+        return self._plan.ports[relay.outport].task
 
     def addresses(self) -> dict[str, str]:
-        """The addresses of the receivers, by relay."""
-        return {str(one.index): address_in(self._listeners[task]) for task, one in self._part.receivers}
+        """The addresses of the receivers, by relay, and the one by which others find out whether they reach this
+        host."""
+        found = {str(self._receivers[task].index): address_in(one) for task, one in self._listeners.items()}
+        return found if self._reached is None else {**found, _reached(self._part.host): address_in(self._reached)}
 
     def meet(self, addresses: Mapping[str, str]) -> None:
         """Hear where the receivers of all hosts are, by relay."""
-        for task, one in self._part.senders:
-            self._variables[task] = {relay.ADDRESS: addresses[str(one.index)]}
-            if self._plan.ports[one.outport].compress:
-                count = relay_messages.Messages.made()
-                self._packs[one.index] = relay_messages.Messages(count)
-                self._variables[task][relay_messages.VARIABLE] = str(count)
-                self._descriptors[task] = [count]
-        ends: dict[int, tuple[int, int]] = {}
-        for task, one in self._part.receivers:
-            producer = self._plan.ports[one.outport].task
-            theirs, ours = ends[producer] = ends.get(producer) or os.pipe()
-            listener = self._listeners[task].detach()
-            count = relay_messages.Messages.made()
-            self._messages[one.index] = relay_messages.Messages(count)
-            self._variables[task] = {
-                relay.LISTENS: str(listener),
-                relay.ENDS: f"{ours},{theirs}",
-                relay_messages.VARIABLE: str(count),
-            }
-            self._descriptors[task] = [listener, ours, theirs, count]
+        self._addresses = addresses
+        for listener in self._listeners.values():
+            self._arrivals.register(listener, select.EPOLLIN)
 
     def others(self, addresses: Mapping[str, str]) -> dict[str, str]:
-        """By host to which steps go from here: where one of its receivers listens."""
-        hosts = self._plan.hosts
-        return {hosts[one.reads].name: addresses[str(one.index)] for _, one in self._part.senders}
+        """By host to which steps go from here: where it is reached."""
+        return {self._plan.hosts[one.reads].name: addresses[_reached(one.reads)] for one in self._senders.values()}
+
+    def fileno(self) -> int:
+        """Readable when somebody has come for a receiver."""
+        return self._arrivals.fileno()
+
+    def arrived(self) -> list[int]:
+        """The receivers for which somebody has come since the last call. It may be anybody: they find out."""
+        there = {event[0] for event in self._arrivals.poll(0)}
+        found = [task for task, listener in self._listeners.items() if listener.fileno() in there] if there else []
+        for task in found:
+            self._come[task] = self._taken(task)
+        return found
+
+    def _taken(self, task: int) -> socket.socket:
+        """The listener of a receiver that waits no more."""
+        listener = self._listeners.pop(task)
+        self._arrivals.unregister(listener)
+        return listener
+
+    def has_come(self, task: int) -> bool:
+        """Whether somebody has come for a receiver."""
+        return task in self._come
+
+    def note_unused(self, relays: Collection[int]) -> None:
+        """No sender of these relays will come."""
+        for task, one in self._receivers.items():
+            if one.index in relays:
+                self._without.add(task)
+            if one.index in relays and task in self._listeners:
+                self._taken(task).close()
+                self._decided(one)
+
+    def unused(self, tasks: Iterable[int]) -> dict[int, list[int]]:
+        """Relays of senders, by the host that reads."""
+        found: dict[int, list[int]] = {}
+        for task in tasks:
+            found.setdefault(self._senders[task].reads, []).append(self._senders[task].index)
+        return found
+
+    def without(self) -> Collection[int]:
+        """Receivers to which no sender will come, while others of their producer's go on."""
+        return self._without
+
+    def is_over_without(self, task: int) -> bool:
+        """Whether no sender will come for a receiver, and all others of its producer's have got all: the ports of a
+        producer end together."""
+        producer = self._producer(self._receivers[task])
+        if task not in self._without or self._undecided[producer]:
+            return False
+        others = (one.index for other, one in self._of_producer(producer) if other not in self._without | self._ended)
+        if not all(self._messages[index].over for index in others):
+            return False
+        self._without.remove(task)
+        self._ended.add(task)
+        return True
+
+    def _of_producer(self, producer: int) -> list[tuple[int, Relay]]:
+        return [(task, one) for task, one in self._receivers.items() if self._producer(one) == producer]
+
+    def _decided(self, relay: Relay) -> None:
+        """A receiver has started, or never will."""
+        producer = self._producer(relay)
+        self._undecided[producer] -= 1
+        if not self._undecided[producer] and producer in self._ends:
+            for descriptor in self._ends.pop(producer):
+                os.close(descriptor)
 
     def extras(self, task: int) -> tuple[dict[str, str], tuple[int, ...]]:
-        """Variables and open descriptors that a program of this host needs beside the usual."""
-        return self._variables.get(task, {}), tuple(self._descriptors.get(task, ()))
+        """Variables and open descriptors that a program of this host needs beside the usual, as it starts."""
+        if task in self._senders:
+            return self._of_sender(task, self._senders[task])
+        if task in self._receivers:
+            return self._of_receiver(task, self._receivers[task])
+        return {}, ()
+
+    def _of_sender(self, task: int, one: Relay) -> tuple[dict[str, str], tuple[int, ...]]:
+        variables = {relay.ADDRESS: self._addresses[str(one.index)]}
+        if not self._plan.ports[one.outport].compress:
+            return variables, ()
+        count = relay_messages.Messages.made()
+        self._packs[one.index] = relay_messages.Messages(count)
+        self._descriptors[task] = [count]
+        return {**variables, relay_messages.VARIABLE: str(count)}, (count,)
+
+    def _of_receiver(self, task: int, one: Relay) -> tuple[dict[str, str], tuple[int, ...]]:
+        producer = self._producer(one)
+        theirs, ours = self._ends[producer] = self._ends.get(producer) or os.pipe()
+        count = relay_messages.Messages.made()
+        self._messages[one.index] = relay_messages.Messages(count)
+        listener = self._come.pop(task).detach()
+        self._descriptors[task] = [listener, count]
+        variables = {
+            relay.LISTENS: str(listener),
+            relay.ENDS: f"{ours},{theirs}",
+            relay_messages.VARIABLE: str(count),
+        }
+        return variables, (listener, ours, theirs, count)
 
     def started(self, task: int) -> None:
         """A program has what it inherits."""
-        inherited = self._descriptors.pop(task, [])
-        shared = {descriptor for others in self._descriptors.values() for descriptor in others}
-        for descriptor in inherited:
-            if descriptor not in shared:
-                os.close(descriptor)
+        for descriptor in self._descriptors.pop(task, ()):
+            os.close(descriptor)
+        if task in self._receivers:
+            self._decided(self._receivers[task])
 
     def over(self) -> list[int]:
-        """Receivers that have all they will get."""
-        return [index for index, messages in self._messages.items() if messages.over]
+        """Relays whose receivers have all they will get."""
+        without = [self._receivers[task].index for task in self._without | self._ended]
+        return [*(index for index, messages in self._messages.items() if messages.over), *without]
 
     def counts(self) -> dict[int, int]:
-        """By relay: how many messages a receiver has exchanged."""
+        """By relay whose receiver has started: how many messages that has exchanged."""
         return {index: messages.count for index, messages in self._messages.items()}
 
     def unfit(self) -> dict[int, tuple[int, ...]]:

@@ -171,9 +171,12 @@ def _relays_wait(states: Sequence[tuple[HostPart, HostStatus]]) -> bool:
     over = {index for _, state in states for index in state.over}
     waits: dict[int, bool] = {}
     for part, state in states:
+        senders = dict(part.senders)
         for place, relay in (*part.senders, *part.receivers):
             task = state.tasks[place]
             idle = relay.index in over or task.state == "ended" or bool(task.waits)
+            # A sender starts with the first step; its receiver, which it has to meet then, tells nothing before.
+            idle = idle or (task.state == "pending" and place in senders)
             waits[relay.index] = waits.get(relay.index, False) or idle
     return all(waits.values())
 
