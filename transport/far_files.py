@@ -50,7 +50,7 @@ def _owners(at: int, size: int, here: Any, here_count: int, ranges: Any, count: 
     ctypes.memmove(words, said, len(said))
 
 
-def run_key() -> bytes:
+def run_key() -> handshake.RunKey:
     """The key of the run that this process is part of."""
     return handshake.read_key(Path(os.environ["WILKINS_RUN"]))
 
@@ -59,9 +59,12 @@ def serve(listener: socket.socket) -> None:
     """Serve whoever connects there and knows the key, until this process ends."""
     native = ctypes.CDLL(str(native_library())).wilkins_serve_far_file
     owners = _OWNERS(_owners)
-    native.argtypes = [ctypes.c_int, _OWNERS]
-    for wire in handshake.AuthenticatedListener(listener, SERVICE, run_key()):
-        if native(wire.fileno(), owners):
+    native.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, _OWNERS]
+    run = run_key()
+    door = handshake.AuthenticatedListener(listener, SERVICE, run.key)
+    for wire in door:
+        keys = handshake.frame_keys(run.key, SERVICE, "server", door.seen(wire)) if run.encrypts else b""
+        if native(wire.fileno(), keys, len(keys), owners):
             wire.close()  # there is no thread for it
         else:
             wire.detach()

@@ -3,7 +3,8 @@
 Whoever connects is sent a challenge of random bytes. It answers with random bytes of its own and their proof, and gets
 the other side's proof of both back: HMAC-SHA256 (RFC 2104) under the key, over which side proves it, what for, the
 challenge and the answer. So the key never crosses, both sides know each other, and who records a connection cannot use
-it again. Bytes that follow are neither encrypted nor signed.
+it again. Bytes that follow are neither encrypted nor signed, unless the run encrypts: then the layer seals each frame
+with keys that both sides make of the same (`frame_keys`).
 
 The layer has the side of those who connect, too (``transport/native/far/handshake.cpp``).
 """
@@ -20,29 +21,41 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 KEY_FILE = "key"
-"""The key, as hexadecimal digits: in the folder of a run's board on each host and, until all hosts have it, in a folder
-that they share."""
+"""The key, as hexadecimal digits, and a word more if the run encrypts: in the folder of a run's board on each host.
+Until all hosts have it, also in a folder that they share, unless the run encrypts: its bytes may cross the network."""
 
 _RANDOM = 32
 _PROOF = 32
+_FRAME_KEY = 16
 _WITHIN = 10.0
 """Seconds within which who connects has to show that it knows the key."""
 MOST = 64
 """Connections that have not shown it; for a further one the oldest goes."""
 
 
-def write_key(folder: Path, key: str) -> None:
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """The key of a run."""
+
+    key: bytes
+    encrypts: bool
+    """The run encrypts what crosses between hosts."""
+
+
+def write_key(folder: Path, key: str, *, encrypts: bool = False) -> None:
     """Leave the key in a folder, for processes of this user alone; `key`: hexadecimal digits."""
     descriptor = os.open(folder / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        file.write(key)
+        file.write(f"{key} encrypts" if encrypts else key)
 
 
-def read_key(folder: Path) -> bytes:
+def read_key(folder: Path) -> RunKey:
     """Read it."""
-    return bytes.fromhex((folder / KEY_FILE).read_text())
+    key, *encrypts = (folder / KEY_FILE).read_text().split()
+    return RunKey(bytes.fromhex(key), bool(encrypts))
 
 
 def remove_key(folder: Path) -> None:
@@ -50,12 +63,15 @@ def remove_key(folder: Path) -> None:
     (folder / KEY_FILE).unlink(missing_ok=True)
 
 
-def authenticate(wire: socket.socket, service: str, key: bytes, within: float = _WITHIN) -> None:
+def authenticate(wire: socket.socket, service: str, key: bytes, within: float = _WITHIN) -> bytes:
     """Show the other side of a new connection that this process knows the key, and see that it does, too.
 
     Args:
         service: what the connection is for.
         within: seconds for each message.
+
+    Returns:
+        What makes the connection's keys (`frame_keys`).
 
     Raises:
         OSError: it does not, or has left.
@@ -68,6 +84,18 @@ def authenticate(wire: socket.socket, service: str, key: bytes, within: float = 
     if not hmac.compare_digest(_whole(wire, _PROOF), _proof(key, "server", service, challenge + answer)):
         raise PermissionError(errno.EACCES, "who listens there does not know the key of this run")
     wire.settimeout(before)
+    return challenge + answer
+
+
+def frame_keys(key: bytes, service: str, side: str, seen: bytes) -> bytes:
+    """The two keys by which a connection's frames are sealed: of those that a side sends, and of those that it gets.
+
+    Args:
+        side: ``client`` for who has connected, else ``server``.
+        seen: as `authenticate` returns it, or `AuthenticatedListener.seen`.
+    """
+    sides = ("client", "server") if side == "client" else ("server", "client")
+    return b"".join(_proof(key, f"{one}-frames", service, seen)[:_FRAME_KEY] for one in sides)
 
 
 @dataclass(slots=True)
@@ -90,6 +118,7 @@ class AuthenticatedListener:
         self._key = key
         self._pending: dict[int, _Pending] = {}
         """By descriptor, the oldest first."""
+        self._accepted = WeakKeyDictionary[socket.socket, bytes]()
         self._selector = selectors.DefaultSelector()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ)
@@ -111,6 +140,10 @@ class AuthenticatedListener:
         for pending in [pending for pending in self._pending.values() if pending.until <= now]:
             self._drop(pending)
         return accepted
+
+    def seen(self, wire: socket.socket) -> bytes:
+        """What makes the keys of a connection that was accepted (`frame_keys`)."""
+        return self._accepted[wire]
 
     def __iter__(self) -> Iterator[socket.socket]:
         """Connections of those who know the key, as they come."""
@@ -175,6 +208,7 @@ class AuthenticatedListener:
         del self._pending[pending.wire.fileno()]
         self._selector.unregister(pending.wire)
         pending.wire.setblocking(True)
+        self._accepted[pending.wire] = seen
         with contextlib.suppress(OSError):  # whoever uses it will notice
             pending.wire.sendall(_proof(self._key, "server", self._service, seen))
         return pending.wire

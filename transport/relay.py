@@ -57,6 +57,7 @@ _REASONS = {
     errno.EPROTO: "the other half of the relay says what this one does not understand",
     errno.EBADMSG: "bytes were damaged on their way between its halves, as their checksum shows; "
     "let somebody look at the network",
+    errno.ENOPKG: "libwilkins-cipher.so cannot be loaded",
     errno.EIO: "bytes of the step are not those that were published any more, as their checksum shows",
     errno.EINTR: "the run is being stopped",
     errno.ENOTDIR: "its producer has turned to another folder meanwhile; let it give absolute names",
@@ -95,7 +96,9 @@ def send(pattern: str, rules: str = "", when: str = "always") -> None:
     with socket.create_connection((host, int(number))) as wire:
         packs = _Packs(_packer(rules, _Line(wire) if when == "faster" else None), _messages()) if rules else None
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        handshake.authenticate(wire, _SERVICE, far_files.run_key(), within=_MEETS_WITHIN)
+        run = far_files.run_key()
+        seen = handshake.authenticate(wire, _SERVICE, run.key, within=_MEETS_WITHIN)
+        _seal(wire, run, "client", seen)
         wire.sendall(_PORT.pack(_start_server(wire.getsockname()[0])))
         take, give = _library().wilkins_relay_take, _library().wilkins_relay_give
         at, size = ctypes.c_void_p(), ctypes.c_uint64()
@@ -260,12 +263,20 @@ def _move_all(move: Callable[[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c
 
 def _accepted() -> socket.socket:
     """The connection of the sender."""
-    listener = handshake.AuthenticatedListener(
-        socket.socket(fileno=int(os.environ[LISTENS])), _SERVICE, far_files.run_key()
-    )
+    run = far_files.run_key()
+    listener = handshake.AuthenticatedListener(socket.socket(fileno=int(os.environ[LISTENS])), _SERVICE, run.key)
     wire = next(iter(listener))
+    _seal(wire, run, "server", listener.seen(wire))
     listener.close()
     return wire
+
+
+def _seal(wire: socket.socket, run: handshake.RunKey, side: str, seen: bytes) -> None:
+    """Let the layer seal what it sends on a connection from now on, if the run encrypts."""
+    if run.encrypts:
+        keys = handshake.frame_keys(run.key, _SERVICE, side, seen)
+        if code := _library().wilkins_relay_seal(wire.fileno(), keys, len(keys)):
+            raise OSError(code, _REASONS.get(code, os.strerror(code)))
 
 
 def _library() -> ctypes.PyDLL:
@@ -276,6 +287,7 @@ def _library() -> ctypes.PyDLL:
     library.wilkins_relay_take.argtypes = [number, number, text, text, number, pointer(ctypes.c_void_p), size]
     library.wilkins_relay_give.argtypes = [number, text, text, pointer(_Packing)]
     library.wilkins_relay_break_off.argtypes = [number]
+    library.wilkins_relay_seal.argtypes = [number, text, number]
     library.wilkins_relay_receive.argtypes = [number, text, text, text, _UNPACK]
     return library
 

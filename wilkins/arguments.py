@@ -157,6 +157,11 @@ def of_run(child: argparse.ArgumentParser) -> None:
         "each other; WILKINS_INTERFACE says the same",
     )
     child.add_argument(
+        "--encrypt",
+        action="store_true",
+        help="over several hosts: encrypt steps on their way from host to host; it takes time (`wilkins help hosts`)",
+    )
+    child.add_argument(
         "--quiet",
         action="store_true",
         help="keep the tasks' output in their logs, but for the last lines of one that fails",

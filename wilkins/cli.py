@@ -133,6 +133,7 @@ def _options(parsed: argparse.Namespace) -> RunOptions:
     return RunOptions(
         parsed.run_dir,
         timeout,
+        encrypt=parsed.encrypt,
         quiet=parsed.quiet,
         strict=parsed.strict,
         patience=_seconds(parsed.patience, "--patience") or PATIENCE,

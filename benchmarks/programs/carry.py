@@ -75,8 +75,9 @@ def exchange(times: int, size: int) -> None:
 
 
 def main() -> None:
-    """Arguments: w, r or mpi, how many steps, and their bytes."""
+    """Arguments: w, r or mpi, how many steps, their bytes, and 0 if their turns are those that MPI has otherwise."""
     role, steps, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    first = int(sys.argv[4]) if sys.argv[4:] else 1
     if role == "mpi":
         exchange(steps, size)
         return
@@ -85,13 +86,13 @@ def main() -> None:
     for step in range(steps):
         name = f"carried-{step}.raw"
         if role == "w":
-            await_turn(2 * step + 1)
+            await_turn(2 * step + first)
             data[0] = data[-1] = step % 256
             times.append(write(name, memoryview(data)))
         else:
             times.append(read(name, memoryview(data)))
             assert data[0] == data[-1] == step % 256
-            end_turn(2 * step + 1)
+            end_turn(2 * step + first)
     print(json.dumps(times))
 
 

@@ -9,11 +9,14 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+_SO_RCVBUFFORCE = 33
 
 NEEDS = ("sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter", "pgrep")
 
@@ -142,19 +145,33 @@ class Rig:
         _do(*self.on(host, "tc", "qdisc", "replace", "dev", "e0", *shape))
         _do("tc", "qdisc", "replace", "dev", self._link(host), *shape)
 
-    def delay(self, host: str, seconds: float) -> None:
-        """Let all that a host sends, and all that it is sent, be under way for so long."""
+    def delay(self, host: str, seconds: float, flips: int = 0) -> None:
+        """Let all that a host sends, and all that it is sent, be under way for so long; `flips`: as of `delay.py`."""
         near, far = (f"wk{end}{self._link(host)[3:]}" for end in "nf")
         _do("ip", "link", "add", near, "type", "veth", "peer", "name", far)
         _do("ip", "link", "set", self._link(host), "nomaster")
         _do("ip", "link", "set", near, "up")
         _do("ip", "link", "set", far, "master", self._bridge, "up")
-        words = [sys.executable, str(Path(__file__).with_name("delay.py")), self._link(host), near, str(seconds)]
+        words = [
+            sys.executable,
+            str(Path(__file__).with_name("delay.py")),
+            self._link(host),
+            near,
+            str(seconds),
+            str(flips),
+        ]
         passes = subprocess.Popen(words, stdout=subprocess.PIPE)
         self._delays.append((near, passes))
         assert passes.stdout is not None
         passes.stdout.readline()
         self._meet()
+
+    def heard(self, host: str) -> socket.socket:
+        """All that a host sends and is sent, as somebody on its line hears it."""
+        line = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        line.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 28)
+        line.bind((self._link(host), 3))  # ETH_P_ALL
+        return line
 
     def traffic(self, host: str) -> tuple[int, int]:
         """Bytes that a host has sent and received, with all headers."""

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 using namespace wilkins;
 using far::Checksum;
 using far::Connection;
+using far::Sealing;
 
 namespace {
 
@@ -94,7 +97,16 @@ struct Pair {
     int ends[2];
 };
 
-void all_comes_as_it_was_sent() {
+// Of a connection whose frames are sealed: what one side has, or the other. nullptr: the layer was built without that.
+std::shared_ptr<Sealing> sealing(bool server) {
+    const std::string one(cipher::kKey, 'a'), other(cipher::kKey, 'b');
+    int error = 0;
+    std::shared_ptr<Sealing> made = Sealing::make(server ? other + one : one + other, &error);
+    CHECK(made || error == ENOPKG);
+    return made;
+}
+
+void all_comes_as_it_was_sent(bool sealed) {
     for (int round = 0; round < 40; ++round) {
         const Pair pair;
         std::vector<std::pair<bool, std::vector<char>>> messages;
@@ -108,6 +120,7 @@ void all_comes_as_it_was_sent() {
         for (std::vector<char>& bytes : came) received.push_back(cut(bytes));
         std::thread sender([&] {
             Connection connection(pair.ends[0]);
+            if (sealed) connection.seal_with(sealing(false));
             for (size_t k = 0; k < messages.size(); ++k) {
                 const bool more = k + 1 < messages.size();
                 CHECK((messages[k].first ? connection.send_words(std::move(sent[k]), more)
@@ -116,6 +129,7 @@ void all_comes_as_it_was_sent() {
             shutdown(pair.ends[0], SHUT_WR);
         });
         Connection connection(pair.ends[1]);
+        if (sealed) connection.seal_with(sealing(true));
         for (size_t k = 0; k < messages.size(); ++k) {
             CHECK(connection.receive(std::move(received[k])) == 0);
             CHECK(came[k] == messages[k].second);
@@ -126,10 +140,11 @@ void all_comes_as_it_was_sent() {
     }
 }
 
-std::vector<char> on_the_wire(std::vector<char> bytes, bool words) {
+std::vector<char> on_the_wire(std::vector<char> bytes, bool words, const std::shared_ptr<Sealing>& sealing = nullptr) {
     const Pair pair;
     std::thread sender([&] {
         Connection connection(pair.ends[0]);
+        connection.seal_with(sealing);
         const Pieces all = Connection::one_piece(bytes.data(), bytes.size());
         CHECK((words ? connection.send_words(all) : connection.send_bytes(all)) == 0);
         shutdown(pair.ends[0], SHUT_WR);
@@ -141,11 +156,11 @@ std::vector<char> on_the_wire(std::vector<char> bytes, bool words) {
     return seen;
 }
 
-void damage_does_not_pass() {
+void damage_does_not_pass(bool sealed) {
     for (int round = 0; round < 5; ++round) {
         const bool words = below(2) == 0;
         const std::vector<char> bytes = any_bytes(words || below(2) ? 1 + below(300) : 70'000 + below(80'000));
-        const std::vector<char> wire = on_the_wire(bytes, words);
+        const std::vector<char> wire = on_the_wire(bytes, words, sealed ? sealing(false) : nullptr);
         const uint64_t bits = 8 * wire.size();
         const bool all = bits < 4000;  // every bit, or some
         for (uint64_t k = 0; k < (all ? bits : 400); ++k) {
@@ -168,7 +183,9 @@ void damage_does_not_pass() {
             std::vector<char> came(bytes.size());
             {
                 Connection connection(pair.ends[1]);
+                if (sealed) connection.seal_with(sealing(true));
                 CHECK(connection.receive(came.data(), came.size()) != 0);
+                CHECK(!sealed || bytes.size() < 8 || came != bytes);
             }
             shutdown(pair.ends[1], SHUT_RDWR);
             line.join();
@@ -234,10 +251,11 @@ void a_damaged_head_leaves_nothing_to_ask_for() {
 }
 
 // After bytes of a step that were damaged, what follows is not.
-void goes_on_behind_damaged_bytes() {
-    std::vector<char> wire = on_the_wire(any_bytes(3'000'000), false);
+void goes_on_behind_damaged_bytes(bool sealed) {
+    const std::shared_ptr<Sealing> sends = sealed ? sealing(false) : nullptr;
+    std::vector<char> wire = on_the_wire(any_bytes(3'000'000), false, sends);
     wire[2'000'000] ^= 1;
-    const std::vector<char> next = on_the_wire({'x'}, true);
+    const std::vector<char> next = on_the_wire({'x'}, true, sends);
     wire.insert(wire.end(), next.begin(), next.end());
     const Pair pair;
     std::thread line([&] {
@@ -248,11 +266,48 @@ void goes_on_behind_damaged_bytes() {
         }
     });
     Connection connection(pair.ends[1]);
+    if (sealed) connection.seal_with(sealing(true));
     std::vector<char> came(3'000'000);
     char byte = 0;
     CHECK(connection.receive(came.data(), came.size()) == EBADMSG);
     CHECK(connection.receive(&byte, 1) == 0 && byte == 'x');
     line.join();
+}
+
+// What comes to the receiver of messages of `length` bytes: for each, whether it is taken for one that was sent.
+std::vector<bool> taken(const std::vector<std::vector<char>>& wires, size_t length) {
+    const Pair pair;
+    for (const std::vector<char>& wire : wires)
+        CHECK(send(pair.ends[0], wire.data(), wire.size(), 0) == static_cast<ssize_t>(wire.size()));
+    shutdown(pair.ends[0], SHUT_WR);
+    Connection connection(pair.ends[1]);
+    connection.seal_with(sealing(true));
+    std::vector<bool> taken;
+    taken.reserve(wires.size());
+    std::vector<char> came(length);
+    for (size_t k = 0; k < wires.size(); ++k) taken.push_back(connection.receive(came.data(), came.size()) == 0);
+    return taken;
+}
+
+// Whoever has recorded sealed frames can send them at no other place, and nothing of their bytes can be seen.
+void sealed_frames_have_one_place() {
+    const std::shared_ptr<Sealing> sends = sealing(false);
+    const std::vector<char> bytes(1000, 'x');
+    std::vector<std::vector<char>> wires;
+    wires.reserve(3);
+    for (int k = 0; k < 3; ++k) wires.push_back(on_the_wire(bytes, true, sends));
+    for (const std::vector<char>& wire : wires) {
+        CHECK(std::search_n(wire.begin(), wire.end(), 4, 'x') == wire.end());
+        CHECK(wire.size() == bytes.size() + sizeof(far::FrameHead) + 4 + cipher::kTag);
+    }
+    CHECK(wires[0] != wires[1]);
+    using Taken = std::vector<bool>;
+    CHECK(taken(wires, bytes.size()) == Taken({true, true, true}));
+    CHECK(taken({wires[0], wires[0]}, bytes.size()) == Taken({true, false}));                   // again
+    CHECK(taken({wires[1], wires[2]}, bytes.size()) == Taken({false, false}));                  // without one
+    CHECK(taken({wires[1], wires[0], wires[2]}, bytes.size()) == Taken({false, false, true}));  // turned
+    CHECK(taken({on_the_wire(bytes, true, sealing(true))}, bytes.size()) == Taken({false}));    // its own, sent back
+    CHECK(taken({on_the_wire(bytes, true)}, bytes.size()) == Taken({false}));                   // in clear
 }
 
 }  // namespace
@@ -264,10 +319,13 @@ int main() {
     printf("again with WILKINS_TEST_SEED=%llu\n", static_cast<unsigned long long>(drawn));
     fflush(stdout);
     checksums_are_those_of_the_standard();
-    all_comes_as_it_was_sent();
-    damage_does_not_pass();
+    for (const bool sealed : {false, sealing(false) != nullptr}) {
+        all_comes_as_it_was_sent(sealed);
+        damage_does_not_pass(sealed);
+        goes_on_behind_damaged_bytes(sealed);
+        if (sealed) sealed_frames_have_one_place();
+    }
     known_checksums_are_those_of_the_bytes();
     a_damaged_head_leaves_nothing_to_ask_for();
-    goes_on_behind_damaged_bytes();
     return 0;
 }

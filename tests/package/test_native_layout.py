@@ -14,6 +14,7 @@ NATIVE = ROOT / "transport" / "native"
 GENERATED = {"plan_table.hpp", "report_table.hpp", "events.hpp"}
 """From the tables of what the launcher tells the layer, and what that tells; below all rooms."""
 ROOMS = (
+    "cipher",
     "base",
     "board",
     "far",

@@ -17,6 +17,9 @@ namespace wilkins::far {
 namespace {
 
 constexpr size_t kBuffer = sizeof(FrameHead) + Connection::kMostWords;
+// A sealed frame is opened when all of it has come.
+constexpr size_t kSum = sizeof(uint32_t);
+constexpr size_t kSealed = sizeof(FrameHead) + kSum + Connection::kMostBytes + cipher::kTag;
 // Pieces of so many bytes go straight to where they are to be. Their checksum is computed from a core's cache, which
 // holds a frame.
 constexpr size_t kDirect = 1 << 14;
@@ -55,20 +58,28 @@ int Connection::send(Pieces from, size_t most, bool more, const uint32_t* sums) 
     while (!from.done()) {
         FrameHead heads[kFramesAtOnce] = {};
         Pieces frames;
+        const size_t at_once = sealing_ ? 1 : kFramesAtOnce;
+        if (sealing_ && !sent_) sent_.reset(new unsigned char[kSealed]);
 #ifdef WILKINS_HOOKS
         std::vector<char> damaged[kFramesAtOnce];
 #endif
-        for (FrameHead* head = heads; head < heads + kFramesAtOnce && !from.done(); ++head) {
+        for (FrameHead* head = heads; head < heads + at_once && !from.done(); ++head) {
             const msghdr body = *from.next(most);
             Checksum sum;
             for (const iovec* piece = body.msg_iov; piece < body.msg_iov + body.msg_iovlen; ++piece) {
                 if (sums == nullptr) sum.add(piece->iov_base, piece->iov_len);
+                if (sealing_)
+                    memcpy(sent_.get() + sizeof(*head) + kSum + head->length, piece->iov_base, piece->iov_len);
                 head->length += static_cast<uint32_t>(piece->iov_len);
             }
             for (size_t at = 0; sums != nullptr && at < head->length; at += kSummed)
                 sum.add_known(*sums++, std::min(kSummed, head->length - at));
             head->complement = ~head->length;
             head->checksum = sum.value();
+            if (sealing_) {
+                from.advance(head->length);
+                continue;
+            }
             frames.add(head, sizeof(*head));
 #ifdef WILKINS_HOOKS
             if (fault::flips(most == kMostBytes)) {
@@ -82,22 +93,43 @@ int Connection::send(Pieces from, size_t most, bool more, const uint32_t* sums) 
                 frames.add(piece->iov_base, piece->iov_len);
             from.advance(head->length);
         }
-        const int flags = MSG_NOSIGNAL | (more || !from.done() ? MSG_MORE : 0);
-        while (!frames.done()) {
-            const ssize_t count = sendmsg(fd_, frames.next(UINT64_MAX), flags);
-            const int error = errno;
-            if (count > 0) frames.advance(static_cast<uint64_t>(count));
-            else if (!goes_on(error)) return error;
-        }
+        const bool another = more || !from.done();
+        const int error =
+            sealing_ ? send_sealed(heads[0], most == kMostBytes, another) : send_frames(std::move(frames), another);
+        if (error != 0) return error;
     }
     return 0;
+}
+
+int Connection::send_frames(Pieces frames, bool more) {
+    while (!frames.done()) {
+        const ssize_t count = sendmsg(fd_, frames.next(UINT64_MAX), MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+        const int error = errno;
+        if (count > 0) frames.advance(static_cast<uint64_t>(count));
+        else if (!goes_on(error)) return error;
+    }
+    return 0;
+}
+
+int Connection::send_sealed(FrameHead head, [[maybe_unused]] bool bytes, bool more) {
+    unsigned char* const sealed = sent_.get() + sizeof(head);
+    const size_t length = kSum + head.length;
+    memcpy(sealed, &head.checksum, kSum);
+    head.checksum = 0;
+    memcpy(sent_.get(), &head, sizeof(head));
+    if (!sealing_->seal(&head, sizeof(head), sealed, length, sealed + length)) return EPROTO;
+#ifdef WILKINS_HOOKS
+    if (fault::flips(bytes)) sealed[length / 3] ^= 4;
+#endif
+    return send_frames(one_piece(sent_.get(), sizeof(head) + length + cipher::kTag), more);
 }
 
 ssize_t Connection::take(void* to, size_t count) {
     if (to_come_ < kMostWords) return recv(fd_, to, count, 0);
     const ssize_t came = recv(fd_, to, count, MSG_DONTWAIT);
     if (came >= 0 || errno != EAGAIN) return came;
-    const int most = static_cast<int>(std::min<uint64_t>(to_come_, kWakesFor)), one = 1;
+    const uint64_t rest = to_come_ - std::min<uint64_t>(to_come_ - 1, end_ - begin_);  // what is not in the buffer
+    const int most = static_cast<int>(std::min<uint64_t>(rest, kWakesFor)), one = 1;
     setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &most, sizeof(most));
     pollfd comes = {fd_, POLLIN, 0};
     const int ready = poll(&comes, 1, kLooksAfter);
@@ -108,14 +140,15 @@ ssize_t Connection::take(void* to, size_t count) {
 }
 
 int Connection::fill(size_t count, bool ahead) {
-    if (!buffer_) buffer_.reset(new unsigned char[kBuffer]);
-    if (begin_ == end_ || begin_ + count > kBuffer) {
+    const size_t room = sealing_ ? kSealed : kBuffer;
+    if (!buffer_) buffer_.reset(new unsigned char[room]);
+    if (begin_ == end_ || begin_ + count > room) {
         memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
         end_ -= begin_;
         begin_ = 0;
     }
     while (end_ - begin_ < count) {
-        const ssize_t came = take(buffer_.get() + end_, (ahead ? kBuffer : begin_ + count) - end_);
+        const ssize_t came = take(buffer_.get() + end_, (ahead ? room : begin_ + count) - end_);
         const int error = errno;
         if (came > 0) end_ += static_cast<size_t>(came);
         else if (came == 0) return ECONNRESET;
@@ -132,11 +165,27 @@ int Connection::begin_frame(bool ahead) {
     left_ = head_.length;
     sum_ = {};
     damaged_ = false;
+    if (sealing_) return open_frame(ahead);
     checked_ = left_ <= kMostWords;
     if (!checked_) return 0;
     if (const int error = fill(left_, ahead)) return error;
     sum_.add(buffer_.get() + begin_, left_);
     damaged_ = sum_.value() != head_.checksum;
+    return 0;
+}
+
+int Connection::open_frame(bool ahead) {
+    const size_t length = kSum + left_;
+    if (const int error = fill(length + cipher::kTag, ahead)) return error;
+    unsigned char* const sealed = buffer_.get() + begin_;
+    checked_ = true;
+    behind_ = cipher::kTag;
+    begin_ += kSum;
+    damaged_ = !sealing_->open(&head_, sizeof(head_), sealed, length, sealed + length);
+    if (damaged_) memset(sealed, 0, length);  // what somebody else has made of it is nobody's to see
+    memcpy(&head_.checksum, sealed, kSum);
+    sum_.add(sealed + kSum, left_);
+    damaged_ = damaged_ || sum_.value() != head_.checksum;
     return 0;
 }
 
@@ -173,6 +222,7 @@ int Connection::receive(Pieces to) {
             begin_ += count;
         }
         left_ -= count;
+        if (left_ == 0) begin_ += std::exchange(behind_, 0);
         if (!checked_) {
             sum_.add(piece.iov_base, count);
             if (left_ == 0) damaged_ = sum_.value() != head_.checksum;

@@ -1,5 +1,5 @@
 // A connection between two hosts of a run, on which nothing that was damaged on the way passes for what was sent: it
-// carries frames of bytes, each with its checksum.
+// carries frames of bytes, each with its checksum. Where the run encrypts, the bytes and their checksum are sealed.
 #pragma once
 
 #include <cerrno>
@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/pieces.hpp"
 #include "board/step_token.hpp"
 #include "far/checksum.hpp"
+#include "far/sealing.hpp"
 
 namespace wilkins::far {
 
@@ -19,7 +21,7 @@ namespace wilkins::far {
 struct FrameHead {
     uint32_t length;
     uint32_t complement;  // of `length`: who waited for more than comes would wait for ever
-    uint32_t checksum;
+    uint32_t checksum;  // 0 where frames are sealed: it would tell something of the bytes, and comes sealed before them
 };
 
 class Connection {
@@ -33,6 +35,9 @@ public:
     // The descriptor is the caller's. `interrupted`: asked where a signal interrupts a call; true: that fails with
     // EINTR.
     explicit Connection(int fd, std::function<bool()> interrupted = {});
+
+    // From the first frame on, all are sealed, in both directions.
+    void seal_with(std::shared_ptr<Sealing> sealing) { sealing_ = std::move(sealing); }
 
     // Each returns 0 or an errno. `more`: more follows at once, and the kernel may wait for it.
 
@@ -65,18 +70,26 @@ private:
     int send(Pieces from, size_t most, bool more, const uint32_t* sums = nullptr);
     // As recv(); where many bytes are to come, it waits for many.
     ssize_t take(void* to, size_t count);
+    int send_frames(Pieces frames, bool more);
+    // Sends the frame that is in `sent_`, behind room for its head and its checksum. `bytes`: as of `send_bytes`.
+    int send_sealed(FrameHead head, bool bytes, bool more);
     // Reads into the buffer until it holds so many bytes; `ahead`: and what else has come.
     int fill(size_t count, bool ahead);
     int begin_frame(bool ahead);
+    // The same of one that is sealed.
+    int open_frame(bool ahead);
     bool goes_on(int error) const { return error == EINTR && !(interrupted_ && interrupted_()); }
 
     int fd_;
     std::function<bool()> interrupted_;
+    std::shared_ptr<Sealing> sealing_;
+    std::unique_ptr<unsigned char[]> sent_;  // a frame, to be sealed
     std::unique_ptr<unsigned char[]> buffer_;
     uint64_t to_come_ = 0;        // at least, as the caller knows
     size_t begin_ = 0, end_ = 0;  // of what is in the buffer
     FrameHead head_{};            // of the frame that is being read,
     size_t left_ = 0;             // of which so many bytes have not been taken
+    size_t behind_ = 0;           // bytes of it that come after these, in the buffer
     bool checked_ = false;        // it was checked when it came
     bool damaged_ = false;
     Checksum sum_;

@@ -107,16 +107,19 @@ std::unique_ptr<FarFile> FarFile::greet(const char* where, const far::Hello& hel
     const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
     if (wire < 0) return nullptr;
     std::unique_ptr<FarFile> file(new FarFile(wire, hello, where));
-    const std::string key = handshake::run_key();
-    handshake::Bytes32 challenge{}, expected{}, proof{};
-    *error = key.empty() ? EACCES : receive_plain(wire, challenge);
+    const handshake::RunKey run = handshake::run_key();
+    handshake::Bytes32 challenge{}, proof{};
+    handshake::Answer answer{};
+    *error = run.key.empty() ? EACCES : receive_plain(wire, challenge);
     if (*error == 0) {
-        const std::string answer = handshake::answer(key, challenge, &expected);
-        *error = answer.empty() ? EACCES : send_plain(wire, answer);
+        answer = handshake::answer(run.key, challenge);
+        *error = answer.words.empty() ? EACCES : 0;
     }
+    if (*error == 0 && run.encrypts) file->connection_.seal_with(far::Sealing::make(answer.frame_keys, error));
+    if (*error == 0) *error = send_plain(wire, answer.words);
     if (*error == 0) *error = file->connection_.send_words(far::Connection::one_piece(&hello, sizeof(hello)));
     if (*error == 0) *error = receive_plain(wire, proof);
-    if (*error == 0 && proof != expected) *error = EPROTO;  // whoever listens there is not of this run
+    if (*error == 0 && proof != answer.expected) *error = EPROTO;  // whoever listens there is not of this run
     if (*error == 0) *error = file->connection_.receive(opened, sizeof(*opened));
     if (*error == 0) *error = static_cast<int>(opened->error);
     return *error == 0 ? std::move(file) : nullptr;

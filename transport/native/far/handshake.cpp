@@ -12,6 +12,7 @@
 
 #include "base/raw.hpp"
 #include "board/process.hpp"
+#include "cipher/cipher.hpp"
 
 namespace wilkins::handshake {
 
@@ -86,22 +87,25 @@ Bytes32 hmac(const std::string& key, const std::string& text) {
     return sha256(outer + as_text(sha256(block + text)));
 }
 
-std::string run_key() {
+RunKey run_key() {
     const std::string path = std::string(process().board.folder()) + "/key";
     const int file = raw::open(path.c_str(), O_RDONLY | O_CLOEXEC, 0);
     if (file < 0) return {};
-    char text[2 * kBlock] = {};
-    const ssize_t length = raw::pread(file, text, sizeof(text), 0);
+    char text[2 * kBlock + 1] = {};
+    const ssize_t length = raw::pread(file, text, sizeof(text) - 1, 0);
     raw::close(file);
-    std::string key;
-    for (ssize_t k = 0; k + 1 < length; k += 2) {
+    if (length <= 0) return {};
+    RunKey run;
+    const size_t count = strspn(text, "0123456789abcdef");
+    run.encrypts = text[count] != 0;
+    for (size_t k = 0; k + 1 < count; k += 2) {
         const char digits[] = {text[k], text[k + 1], 0};
-        key.push_back(static_cast<char>(strtol(digits, nullptr, 16)));
+        run.key.push_back(static_cast<char>(strtol(digits, nullptr, 16)));
     }
-    return key;
+    return run;
 }
 
-std::string answer(const std::string& key, const Bytes32& challenge, Bytes32* expected) {
+Answer answer(const std::string& key, const Bytes32& challenge) {
     Bytes32 own{};
     for (size_t done = 0; done < own.size();) {
         const ssize_t count = getrandom(own.data() + done, own.size() - done, 0);
@@ -109,8 +113,9 @@ std::string answer(const std::string& key, const Bytes32& challenge, Bytes32* ex
         else if (errno != EINTR) return {};
     }
     const std::string seen = as_text(challenge) + as_text(own);
-    *expected = proof(key, "server", seen);
-    return as_text(own) + as_text(proof(key, "client", seen));
+    const auto frame_key = [&](const char* side) { return as_text(proof(key, side, seen)).substr(0, cipher::kKey); };
+    return {as_text(own) + as_text(proof(key, "client", seen)), proof(key, "server", seen),
+            frame_key("client-frames") + frame_key("server-frames")};
 }
 
 }  // namespace wilkins::handshake

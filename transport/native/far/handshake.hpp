@@ -13,11 +13,19 @@ using Bytes32 = std::array<unsigned char, 32>;
 // HMAC-SHA256: RFC 2104 over FIPS 180-4.
 Bytes32 hmac(const std::string& key, const std::string& text);
 
-// The key of this process's run, as bytes; empty: it cannot be read.
-std::string run_key();
+struct RunKey {
+    std::string key;        // bytes; none: it cannot be read
+    bool encrypts = false;  // the run encrypts what crosses between hosts
+};
 
-// What a server of files gets for its challenge; `*expected`: what it answers then. Empty: there are no random bytes to
-// be had.
-std::string answer(const std::string& key, const Bytes32& challenge, Bytes32* expected);
+// That of this process's run.
+RunKey run_key();
+
+struct Answer {
+    std::string words;       // what a server of files gets for its challenge; none: there are no random bytes to be had
+    Bytes32 expected;        // what it answers then
+    std::string frame_keys;  // of this connection, as `frame_keys` of transport/handshake.py
+};
+Answer answer(const std::string& key, const Bytes32& challenge);
 
 }  // namespace wilkins::handshake

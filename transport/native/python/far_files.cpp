@@ -1,17 +1,25 @@
 // The process that serves a task's files to its ranks on other hosts: a C interface for wilkins/transport/far_files.py.
 #include <cerrno>
+#include <memory>
+#include <utility>
 
 #include "board/border.hpp"
 #include "board/process.hpp"
+#include "far/sealing.hpp"
 #include "store/far_server.hpp"
 
 using namespace wilkins;
 
-// Serves a connection that has passed the handshake, in a thread that closes it in the end. Returns 0 or an errno, and
-// the connection is the caller's still; ENODEV: the process is not part of a run.
-WILKINS_API(int, wilkins_serve_far_file(int wire, Owners owners)) {
+// Serves a connection that has passed the handshake, in a thread that closes it in the end. `keys`: of its
+// frames, `length` bytes; 0: the run does not encrypt. Returns 0 or an errno, and the connection is the caller's still;
+// ENODEV: the process is not part of a run.
+WILKINS_API(int, wilkins_serve_far_file(int wire, const char* keys, int length, Owners owners)) {
     if (!process().context.active) return ENODEV;
-    serve_far_file(wire, owners);
+    int error = 0;
+    std::shared_ptr<far::Sealing> sealing;
+    if (length > 0) sealing = far::Sealing::make({keys, static_cast<size_t>(length)}, &error);
+    if (error != 0) return error;
+    serve_far_file(wire, std::move(sealing), owners);
     return 0;
 }
 WILKINS_OR(errno)

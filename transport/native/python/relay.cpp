@@ -3,9 +3,14 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <chrono>
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "board/border.hpp"
+#include "far/sealing.hpp"
 #include "queue/queue.hpp"
 #include "steps/closing.hpp"
 #include "store/store.hpp"
@@ -26,6 +31,11 @@ void add_others(Pieces* bytes, unsigned char* step, uint64_t size, const Piece* 
 }
 
 OtherHalf::OtherHalf(int wire) : wire_(wire), connection_(wire, [this] { return python_->interrupted(); }) {}
+
+void OtherHalf::seal_with(const std::shared_ptr<far::Sealing>& sealing) {
+    sealing_ = sealing;
+    connection_.seal_with(sealing);
+}
 
 bool OtherHalf::over() { return python_->interrupted() || process().board.head().stopped; }
 
@@ -58,13 +68,15 @@ int OtherHalf::send_meanwhile(std::vector<char> words, Pieces bytes) {
     sigset_t all, before;  // signals are for the thread that calls
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    sent_ = std::async(std::launch::async, [wire = wire_, words = std::move(words), bytes = std::move(bytes)] {
-        Connection connection(wire);
-        int error = connection.send_words(Connection::one_piece(words.data(), words.size()), true);
-        if (!error) error = connection.send_bytes(bytes);
-        if (error) shutdown(wire, SHUT_RDWR);  // both halves wait for what comes
-        return error;
-    });
+    sent_ = std::async(std::launch::async,
+                       [wire = wire_, sealing = sealing_, words = std::move(words), bytes = std::move(bytes)] {
+                           Connection connection(wire);
+                           connection.seal_with(sealing);
+                           int error = connection.send_words(Connection::one_piece(words.data(), words.size()), true);
+                           if (!error) error = connection.send_bytes(bytes);
+                           if (error) shutdown(wire, SHUT_RDWR);  // both halves wait for what comes
+                           return error;
+                       });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return 0;
 }
@@ -102,3 +114,12 @@ void leave_board() {
 }
 
 }  // namespace wilkins::relay
+
+// Seals all that crosses from now on, with these keys. Returns 0 or an errno.
+WILKINS_API(int, wilkins_relay_seal(int wire, const char* keys, int length)) {
+    int error = 0;
+    const auto sealing = wilkins::far::Sealing::make({keys, static_cast<size_t>(length)}, &error);
+    if (error == 0) wilkins::relay::other_half(wire).seal_with(sealing);
+    return error;
+}
+WILKINS_OR(errno)

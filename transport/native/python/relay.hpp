@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <vector>
 
 #include "board/step_token.hpp"
@@ -82,6 +83,8 @@ class OtherHalf {
 public:
     explicit OtherHalf(int wire);
 
+    // Before anything else.
+    void seal_with(const std::shared_ptr<far::Sealing>& sealing);
     int receive(Pieces to);
     int receive(void* to, uint64_t count) { return receive(Connection::one_piece(to, count)); }
     const std::vector<ByteRange>& damaged() const { return connection_.damaged(); }
@@ -103,6 +106,7 @@ private:
 
     PythonUnlocked* python_ = nullptr;
     int wire_;
+    std::shared_ptr<far::Sealing> sealing_;
     Connection connection_;
     std::future<int> sent_;  // what `send_meanwhile` sends
 };

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/raw.hpp"
@@ -270,10 +272,11 @@ bool misses(const char* name) {
     return false;
 }
 
-void serve_connection(int wire, Owners owners) {
+void serve_connection(int wire, std::shared_ptr<far::Sealing> sealing, Owners owners) {
     const int now = 1;
     setsockopt(wire, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
     Connection rank(wire);
+    rank.seal_with(std::move(sealing));
     far::Hello hello{};
     if (rank.receive(&hello, sizeof(hello)) != 0) return;
     hello.name[sizeof(hello.name) - 1] = 0;
@@ -305,10 +308,11 @@ void serve_connection(int wire, Owners owners) {
 
 }  // namespace
 
-void serve_far_file(int wire, Owners owners) {
-    std::thread([wire, owners] {
+void serve_far_file(int wire, std::shared_ptr<far::Sealing> sealing, Owners owners) {
+    std::thread([wire, sealing = std::move(sealing), owners] {
         guarded(
-            "the server of files", [&] { return serve_connection(wire, owners), 0; }, [](int error) { return error; });
+            "the server of files", [&] { return serve_connection(wire, sealing, owners), 0; },
+            [](int error) { return error; });
         raw::close(wire);
     }).detach();
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "board/step_token.hpp"
+#include "far/sealing.hpp"
 
 namespace wilkins {
 
@@ -13,7 +15,8 @@ using Owners = void (*)(const unsigned char* file, uint64_t size, const ByteRang
                         const ByteRange* ranges, uint64_t count, char* words, uint64_t room);
 
 // Serves, in a thread of its own, a file of this process's task to a rank on another host, which has shown that it
-// knows the key (transport/handshake.py). Closes the connection at the end. `owners` may be nullptr.
-void serve_far_file(int wire, Owners owners);
+// knows the key (transport/handshake.py). Closes the connection at the end. `sealing`: nullptr where the run does not
+// encrypt. `owners` may be nullptr.
+void serve_far_file(int wire, std::shared_ptr<far::Sealing> sealing, Owners owners);
 
 }  // namespace wilkins

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wilkins.errors import UsageError
 from wilkins.launch.hostjob.meeting import Joined, Meeting
 from wilkins.launch.hostjob.messages import Done, Finalize, Leave
 from wilkins.launch.hostjob.setup import JobSetup
@@ -101,6 +102,11 @@ def lead(path: Path, options: RunOptions, make: Planner, here: Rank, where: Path
 
 
 def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequence[Joined]) -> int:
+    if options.encrypt:
+        raise UsageError(
+            "--encrypt: the hosts of one MPI job exchange the run's key and its messages in clear; start the run "
+            "without an mpiexec, with --hosts"
+        )
     planned = planned_for(path, make, here)
     worlds = worlds_of(planned.plan)
     names = _distinct([joined.name for joined in hosts])

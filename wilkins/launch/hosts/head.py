@@ -144,7 +144,11 @@ class Head:
         self._noted: dict[str, dict[str, int]] | None = None
         """Clocks."""
         self._selector = selectors.DefaultSelector()
-        handshake.write_key(records.path / "hosts", secrets.token_hex(16))
+        self._key = secrets.token_hex(16)
+        if options.encrypt:
+            self._require_encryption(found)
+        else:
+            handshake.write_key(records.path / "hosts", self._key)
         raise_limit()
         for part in found:
             self.hosts.append(self.start(part))
@@ -163,7 +167,15 @@ class Head:
             patience=self.options.patience,
             folder=str(Path.cwd()),
             environment=_passed_on(),
+            key=self._key if self.options.encrypt else "",
         )
+
+    def _require_encryption(self, found: Sequence[HostPart]) -> None:
+        from wilkins.launch.hosts import encryption
+
+        encryption.require([self.plan.hosts[part.host].name for part in found])
+        for note in encryption.notes(self.plan):
+            self.terminal.say(note)
 
     def start(self, part: HostPart) -> Host:
         """Have a keeper on a host.

@@ -20,6 +20,7 @@ from wilkins.launch.hosts import reach
 from wilkins.launch.hosts.agreement import Agreement, agreements
 from wilkins.launch.hosts.control import SILENT_FOR, Control, Message, packed
 from wilkins.launch.hosts.dependencies import HostDependencies
+from wilkins.launch.hosts.encryption import require_cipher
 from wilkins.launch.hosts.hostpolls import HostPolls
 from wilkins.launch.hosts.messages import (
     Addresses,
@@ -154,7 +155,10 @@ class Keeper:
             self.records.make_kept()
         self._of_run = RunDirectory(self.run)
         self._of_run.hold()
-        self._key = _seen(self.run / "hosts" / handshake.KEY_FILE)
+        self._encrypts = bool(setup.key)
+        if self._encrypts:
+            require_cipher()
+        self._key = setup.key or _seen(self.run / "hosts" / handshake.KEY_FILE)
         self._relays = Relays(plan, self.part)
         self._go_back = setup.go_back
         self._quiet = setup.quiet
@@ -194,7 +198,7 @@ class Keeper:
             can_resume = self._plan.can_resume
             board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
             try:
-                handshake.write_key(board.path, self._key)
+                handshake.write_key(board.path, self._key, encrypts=self._encrypts)
                 brief(board, plan, self.run, self._dependencies.all_here)
                 crew = self._crew(board, guard.token, addresses, terminal)
                 self._board = board

@@ -26,6 +26,8 @@ class Setup(Message):
     """Seconds."""
     folder: str
     environment: Mapping[str, str]
+    key: str
+    """The run's key, if the run encrypts. Empty: it does not, and the key is in a file that all hosts see."""
 
 
 @dataclass(frozen=True, slots=True)

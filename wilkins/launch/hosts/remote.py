@@ -26,6 +26,9 @@ _OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAlive
 """Of ssh: ask nobody for a password, and do not try for ever, nor wait for a host that is cut off."""
 
 
+_OF_SCHEDULERS = ("srun", "flux", "pbs_tmrsh", "blaunch")
+
+
 def remote_command(host: str, words: Sequence[str], run: Path) -> list[str]:
     """The command that starts a program on a host, with the standard streams of the process that runs the command.
 
@@ -36,11 +39,23 @@ def remote_command(host: str, words: Sequence[str], run: Path) -> list[str]:
         ResourceError: the scheduler of this allocation does not know the host.
     """
     agent = shlex.split(os.environ.get(RSH, ""))
-    if not agent and host in (socket.gethostname(), socket.gethostname().partition(".")[0], "localhost"):
+    if not agent and _is_here(host):
         return list(words)
     if not agent and (launcher := _of_scheduler(host, run)):
         return [*launcher, *words]
     return [*(agent or ("ssh", *_OPTIONS)), host, shlex.join(["cd", str(Path.cwd())]) + " && exec " + shlex.join(words)]
+
+
+def launcher_in_clear(host: str) -> str | None:
+    """What of a scheduler starts programs on a host, and carries their streams in clear; None: ssh, or the user's."""
+    if os.environ.get(RSH) or _is_here(host):
+        return None
+    words = _of_scheduler(host, Path())
+    return next((word for word in _OF_SCHEDULERS if word in words), None)
+
+
+def _is_here(host: str) -> bool:
+    return host in (socket.gethostname(), socket.gethostname().partition(".")[0], "localhost")
 
 
 def _of_scheduler(host: str, run: Path) -> list[str]:
