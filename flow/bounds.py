@@ -42,11 +42,12 @@ def _crossings(timeline: Timeline, end: float) -> Iterator[Load]:
         readers = one.readers[0] + (f" and {len(one.readers) - 1} more" if len(one.readers) > 1 else "")
         carrying, packing = _percent(one.carrying, one.under_way), _percent(one.packing, one.under_way)
         packed = f"{packing} % packing, " if one.packing else ""
+        how = "one step at a time" if one.at_once < 2 else f"up to {one.at_once} steps at once"
         yield Load(
             f"{_base(one.task)} -> {_base(one.readers[0])} {one.pattern}",
             f"{one.task} -> {readers} over {one.writes} -> {one.reads}",
             _percent(one.under_way, end),
-            f"one step at a time: {carrying} % its bytes, {packed}{100 - carrying - packing} % its messages",
+            f"{how}: {carrying} % its bytes, {packed}{max(0, 100 - carrying - packing)} % its messages",
         )
 
 

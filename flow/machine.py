@@ -110,6 +110,11 @@ class ChannelQueue:
         """The reading task has ended: it is done with every step, also those to come."""
         self.marks = [2**63] * len(self.marks)
 
+    @property
+    def left(self) -> bool:
+        """Whether the reading task has ended."""
+        return all(mark == 2**63 for mark in self.marks)
+
     def end(self) -> None:
         """The producer has ended."""
         self.ended = True

@@ -62,12 +62,16 @@ class Carried:
     under_way: int = 0
     carrying: int = 0
     packing: int = 0
+    at_once: int = 0
+    """The most steps that were on their way together."""
+    _until: int = 0
 
-    def add(self, size: int, sent: int, latency: int, carrying: int, packing: int) -> None:
-        """Count a step: there are two messages for it."""
+    def add(self, size: int, sent: int, latency: int, carrying: int, packing: int, now: int) -> None:
+        """Count a step that has come now: there are two messages for it. What several take at a time counts once."""
         self.steps += 1
         self.bytes += size
         self.moved += sent
-        self.under_way += 2 * latency + carrying + packing
+        self.under_way += min(2 * latency + carrying + packing, now - self._until)
+        self._until = now
         self.carrying += carrying
         self.packing += packing

@@ -19,6 +19,13 @@ FEW_HOSTS = 3
 
 _HANDS_ON_TO = 2
 
+MOST_AT_ONCE = 8
+"""Steps that a relay has on their way (``transport/native/python/relay_receive.cpp``),"""
+MOST_BYTES_AT_ONCE = 4 << 20
+"""behind so many bytes as they cross (``relay_send.cpp``)."""
+COMES_WHOLE = 256 << 10
+"""A step of so many bytes comes whole, and others may follow it before it has come."""
+
 
 @dataclass(frozen=True, slots=True)
 class Way:

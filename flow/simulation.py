@@ -6,9 +6,11 @@ then creates, writes and publishes one step on each of its out-ports (waiting fo
 does whose next open fails. An in-port that several sources feed hands out their steps in the order of publication,
 the same to all its ranks. When everything else is equal, what is published at an instant can be opened at that instant.
 
-To readers on another host a relay carries the steps, one at a time: its receiver asks, its sender answers with the next
-step, and both hosts' networks carry the bytes of one step after the other. A step that is packed waits for that first.
-Readers that leave out steps while they are busy have a relay each, whose receiver asks when one of their ranks waits.
+To readers on another host a relay carries the steps. Its receiver asks for as many as it has room for, its sender
+answers with the next ones, and both hosts' networks carry the bytes of one step after the other. Small steps, and
+packed ones, are sent before the last one has come; all others one at a time. A step is packed while the last one is
+sent. Readers that leave out steps while they are busy have a relay each, whose receiver asks when one of their ranks
+waits.
 
 Time is counted in whole nanoseconds inside, so that equal durations meet exactly.
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -181,7 +184,7 @@ class _Inlet:
 
 @dataclass(slots=True)
 class _Relay:
-    """Carries the steps of an out-port to the readers on another host, one at a time."""
+    """Carries the steps of an out-port to the readers on another host."""
 
     inlet: _Inlet
     outlet: _Source
@@ -190,6 +193,52 @@ class _Relay:
     """The hosts."""
     on_demand: bool = False
     carried: Carried = field(default_factory=Carried)
+    asks: deque[tuple[int, int]] = field(default_factory=deque)
+    """What the receiver has said and the sender not heard: when that comes, and for how many more steps it asks."""
+    asked: int = 0
+    """Steps that the sender may send yet."""
+    sent: deque[_Crossing | None] = field(default_factory=deque)
+    """Steps that have begun to come and were not received. None: no step will come."""
+    on_the_way: deque[int] = field(default_factory=deque)
+    """Bytes, as they cross, of each step of which the sender has not heard that it has come."""
+    sender: list[_Rank] = field(default_factory=list)
+    receiver: list[_Rank] = field(default_factory=list)
+    """Asleep until the other one says something."""
+
+    def hear(self, now: int) -> None:
+        """The sender hears what has come by now: but for the first time, also that a step is there."""
+        while self.asks and self.asks[0][0] <= now:
+            self.asked += self.asks.popleft()[1]
+            if self.on_the_way:
+                self.on_the_way.popleft()
+
+    def may_send(self) -> bool:
+        """Whether the sender may send a step now."""
+        port = self.outlet.port
+        whole = port.size <= relays.COMES_WHOLE or port.packing != Packing()
+        behind = whole and sum(self.on_the_way) < relays.MOST_BYTES_AT_ONCE
+        return self.asked > 0 and (behind or not self.on_the_way)
+
+    def room(self) -> int:
+        """For how many steps the receiver has room, the one after the queue among them."""
+        if self.on_demand:
+            return 1
+        queues = [queue for _, queue in self.outlet.channels if queue.policy.when_full == "block" and not queue.left]
+        least = min((queue.policy.queue + 1 - len(queue.queued()) for queue in queues), default=1)
+        return max(1, min(least, relays.MOST_AT_ONCE))
+
+
+class _Crossing(NamedTuple):
+    """A step on its way to another host."""
+
+    step: _Step
+    comes: int
+    """When its first byte comes,"""
+    ends: int
+    """and its last one, where only the sender's network takes time."""
+    size: int
+    sent: int
+    packs: int
 
 
 class _Simulation:
@@ -221,9 +270,10 @@ class _Simulation:
             for index, (task, of_task) in enumerate(zip(model.tasks, programs, strict=True))
         ]
         for relay in self.relays:
-            self.ranks.append([_Rank(len(self.ranks), 0, 1, self.carry(relay))])
-            self.inlets.append([relay.inlet])
-            self.outlets.append([[relay.outlet]])
+            self.ranks.append([_Rank(len(self.ranks), 0, 1, self.send(relay))])
+            self.ranks.append([_Rank(len(self.ranks), 0, 1, self.receive(relay))])
+            self.inlets += [[relay.inlet], []]
+            self.outlets += [[], [[relay.outlet]]]
         self.left = [len(ranks) for ranks in self.ranks]
         self.ends: list[int | None] = [None] * len(self.ranks)
 
@@ -340,34 +390,77 @@ class _Simulation:
                 if self.closes(source):
                     self.publish(source)
 
-    def carry(self, relay: _Relay) -> _Steps:
-        """The program of a relay: its receiver asks for a step when it has finished the previous one."""
-        latency = nanoseconds(max(self.model.hosts[relay.writes].latency, self.model.hosts[relay.reads].latency))
-        sends, receives = self.lines[relay.writes].sends, self.lines[relay.reads].receives
+    def latency(self, relay: _Relay) -> int:
+        """The time that a message of a relay takes."""
+        return nanoseconds(max(self.model.hosts[relay.writes].latency, self.model.hosts[relay.reads].latency))
+
+    def send(self, relay: _Relay) -> _Steps:
+        """The program of a relay's sender: it takes a step when the receiver has asked for one."""
+        latency, sends = self.latency(relay), self.lines[relay.writes].sends
         ends = self.model.hosts[relay.writes], self.model.hosts[relay.reads]
         cores = min(end.cores for end in ends)
         bandwidth = min((end.bandwidth for end in ends if end.bandwidth is not None), default=None)
+        is_sent = 0
         for number in count():
-            yield from self.demand(relay)
-            relay.carried.messages += 1
-            yield _Spend("moving", latency)
+            yield from self.hear(relay, relay.may_send)
             yield None
             while (taken := self.take(relay.inlet, 0, number)) is None:
                 yield _Sleep("waiting for data", relay.inlet.port.pattern, relay.inlet.sleepers, list)
-            relay.carried.messages += 1
             if isinstance(taken, Ended):
+                yield from self.hear(relay, lambda: not relay.on_the_way)
+                relay.carried.messages += 1
                 yield _Spend("moving", latency)
+                relay.sent.append(None)
+                self.wake(relay.receiver)
                 return
             size, packing = taken[0].port.size, taken[0].port.packing.on(cores, bandwidth)
             sent, packs = round(size * packing.sent), nanoseconds(size / packing.rate(cores))
-            yield from self.create(relay.outlet, number)
+            relay.asked -= 1
+            relay.on_the_way.append(sent)
+            relay.carried.messages += 1
+            relay.carried.at_once = max(relay.carried.at_once, len(relay.on_the_way))
             yield _Spend("moving", packs)
+            if packs:
+                yield _Spend("moving", max(0, is_sent - self.now))  # what was packed before is sent meanwhile
             begin = sends.book(self.now, sent)
-            yield _Spend("moving", begin + latency - self.now)
-            end = receives.book(self.now, sent) + receives.time(sent)
-            yield _Spend("moving", max(end, begin + latency + sends.time(sent)) - self.now)
-            relay.carried.add(size, sent, latency, max(sends.time(sent), receives.time(sent)), packs)
-            self.publish(relay.outlet, taken[1])
+            is_sent = begin + sends.time(sent)
+            relay.sent.append(_Crossing(taken[1], begin + latency, is_sent + latency, size, sent, packs))
+            self.wake(relay.receiver)
+
+    def hear(self, relay: _Relay, enough: Callable[[], bool]) -> _Steps:
+        """The sender listens until it has heard enough."""
+        relay.hear(self.now)
+        while not enough():
+            if relay.asks:
+                yield _Spend("moving", relay.asks[0][0] - self.now)
+            else:
+                yield _Sleep("waiting for room", relay.inlet.port.pattern, relay.sender, list)
+            relay.hear(self.now)
+
+    def receive(self, relay: _Relay) -> _Steps:
+        """The program of its receiver: it asks for as many steps as it has room for, each time that one has come."""
+        latency, receives = self.latency(relay), self.lines[relay.reads].receives
+        expected = 0
+        for number in count():
+            yield from self.demand(relay)
+            more = max(0, relay.room() - expected)
+            expected += more - 1
+            relay.carried.messages += 1
+            relay.asks.append((self.now + latency, more))
+            self.wake(relay.sender)
+            while not relay.sent:
+                yield _Sleep("waiting for data", relay.outlet.port.pattern, relay.receiver, list)
+            crossing = relay.sent.popleft()
+            if crossing is None:
+                return
+            yield _Spend("moving", max(0, crossing.comes - self.now))
+            end = receives.book(self.now, crossing.sent) + receives.time(crossing.sent)
+            yield from self.create(relay.outlet, number)
+            yield _Spend("moving", max(0, end - self.now, crossing.ends - self.now))
+            carrying = max(crossing.ends - crossing.comes, receives.time(crossing.sent))
+            relay.carried.add(crossing.size, crossing.sent, latency, carrying, crossing.packs, self.now)
+            self.publish(relay.outlet, crossing.step)
+            yield None  # ranks that wait take it first
 
     def demand(self, relay: _Relay) -> _Steps:
         """Where a relay brings steps on demand: wait until a reading rank waits for one, or none reads any more."""
@@ -509,6 +602,7 @@ class _Simulation:
             under_way=relay.carried.under_way / SECOND,
             carrying=relay.carried.carrying / SECOND,
             packing=relay.carried.packing / SECOND,
+            at_once=relay.carried.at_once,
         )
 
     def blocked(self, rank: _Rank) -> Iterator[Blocked]:

@@ -126,11 +126,13 @@ class Crossing:
     messages: int
     """For these steps, also in the other direction."""
     under_way: float
-    """Seconds for which a step was in transit, one step at a time and with the network to itself."""
+    """Seconds for which a step was in transit, with the network to itself; those of several together count once."""
     carrying: float
     """The part of these seconds that is for the bytes of steps,"""
     packing: float = 0.0
     """and that in which they are packed and unpacked."""
+    at_once: int = 1
+    """The most steps that were in transit together."""
 
 
 @dataclass(frozen=True, slots=True)

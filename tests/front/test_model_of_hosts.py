@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from wilkins.flow import FlowPolicy, relays
 from wilkins.flow.model import Model, ModelChannel, ModelHost, ModelInPort, ModelOutPort, ModelTask
+from wilkins.flow.packing import Packing
 from wilkins.flow.policy import LATEST
 from wilkins.flow.simulation import simulate
 from wilkins.flow.timeline import StepCounts
@@ -58,6 +60,47 @@ def test_a_stream_without_computing_takes_a_question_an_answer_and_the_bytes_of_
     assert timeline.tasks[1].end == pytest.approx(100 * (2 * LATENCY + CARRYING) + 2 * LATENCY)
     assert timeline.crossings[0].under_way == pytest.approx(100 * (2 * LATENCY + CARRYING))
     assert timeline.crossings[0].carrying == pytest.approx(100 * CARRYING)
+
+
+@pytest.mark.parametrize(("queue", "at_once"), [(1, 2), (2, 3), (4, 5), (20, 8)])
+def test_as_many_small_steps_as_the_queue_has_room_for_are_on_their_way(queue: int, at_once: int) -> None:
+    """And one more, up to eight: so many come in the time there and back."""
+    model = star(1, 1, steps=400, policy=FlowPolicy(queue=queue))
+    model = replace(model, outports=(replace(model.outports[0], size=1000),))
+    timeline = simulate(model)
+    assert timeline.end == pytest.approx(400 / at_once * 2 * LATENCY, rel=0.05)
+    (crossing,) = timeline.crossings
+    assert (crossing.steps, crossing.messages, crossing.at_once) == (400, 803, at_once)
+    assert crossing.under_way == pytest.approx(timeline.end, rel=0.05)
+
+
+def test_steps_of_some_size_follow_until_many_bytes_are_on_their_way() -> None:
+    """Of 256 KiB, as large as a step that comes whole can be, eight are 2 MiB: all are sent. Larger ones come alone."""
+    for size, at_once in ((relays.COMES_WHOLE, 8), (relays.COMES_WHOLE + 1, 1)):
+        model = star(1, 1, steps=100, policy=FlowPolicy(queue=20))
+        (crossing,) = simulate(replace(model, outports=(replace(model.outports[0], size=size),))).crossings
+        assert crossing.at_once == at_once
+
+
+def test_a_slow_reader_holds_its_producer_also_when_many_steps_are_on_their_way() -> None:
+    """Each host has its queue, and one more step is between them."""
+    queue = 3
+    model = star(1, 1, consume=0.1, steps=60, policy=FlowPolicy(queue=queue))
+    timeline = simulate(replace(model, outports=(replace(model.outports[0], size=1000),)))
+    made = [step.published for step in timeline.steps]
+    opened = [step.openings[0].time for step in timeline.steps]
+    ahead = max(number + 1 - sum(time <= at for time in opened) for number, at in enumerate(made))
+    assert queue < ahead <= 2 * queue + 2
+
+
+def test_a_step_is_packed_while_the_last_one_is_sent() -> None:
+    """The slower of both bounds the stream. Where too many bytes are on their way, packing waits for these, too."""
+    for sent, packs, takes in ((0.1, 0.05, 0.1), (0.1, 4.0, 4.0), (0.5, 1.0, 1.5)):
+        packing = Packing(sent=sent, seconds=packs * CARRYING / SIZE)
+        model = star(1, 1, steps=50, policy=FlowPolicy(queue=4))
+        model = replace(model, outports=(replace(model.outports[0], packing=packing),))
+        model = replace(model, hosts=tuple(replace(host, latency=0.0) for host in model.hosts))
+        assert simulate(model).end == pytest.approx(50 * takes * CARRYING, rel=0.05)
 
 
 @pytest.mark.parametrize(("writers", "readers"), [(8, 1), (1, relays.FEW_HOSTS)])

@@ -15,6 +15,12 @@ from hosts import pseudo
 from hosts.rig import NEEDS, Rig
 
 from support.running import WILKINS, run_tree, write_program
+from wilkins.flow.placement import Host
+from wilkins.flow.simulation import simulate
+from wilkins.plan.graph import wire
+from wilkins.report.network import network, on_hosts
+from wilkins.report.predict import model_of
+from wilkins.spec.load import load
 
 pytestmark = [
     pytest.mark.nightly,
@@ -28,8 +34,14 @@ ROUND_TRIP = 0.2
 SIZE = 8_000
 WORKFLOW = """
 tasks:
-  - {func: ./write.py, args: ["f{}.h5", %(steps)d, %(size)d, %(pause)s], outports: [{filename: "f*.h5"%(port)s}]}
-  - {func: ./read.py, args: [%(busy)s], inports: [{filename: "f*.h5", %(flow)s}]}
+  - func: ./write.py
+    args: ["f{}.h5", %(steps)d, %(size)d, %(pause)s]
+    outports: [{filename: "f*.h5"%(port)s}]
+    model: {step: %(pause)s, steps: %(steps)d, size: %(size)d}
+  - func: ./read.py
+    args: [%(busy)s]
+    inports: [{filename: "f*.h5", %(flow)s}]
+    model: {step: %(busy)s}
 """
 
 
@@ -59,15 +71,34 @@ def run(rig: Rig, folder: Path, **values: Any) -> list[float]:
     return said(folder, "read", "opened")
 
 
+def predicted(folder: Path) -> list[float]:
+    """When it would open which step, says the model of such hosts."""
+    document = load(folder / "workflow.yaml", [])
+    hosts = [Host(name, 1) for name in ("node0", "node1")]
+    joined = network(hosts, [f"{ROUND_TRIP / 2}s"], [])
+    timeline = simulate(on_hosts(model_of(document, wire(document)), document, hosts, joined))
+    return [step.openings[0].time for step in timeline.steps]
+
+
+def rate_of(opened: list[float]) -> float:
+    """Steps a second, without the first ones."""
+    return 40 / (opened[-1] - opened[9])
+
+
 @pytest.mark.parametrize(("queue", "at_once"), [(1, 2), (2, 3), (4, 5), (20, 8)])
 def test_as_many_steps_as_the_queue_has_room_for_are_on_their_way(
     rig: Rig, tmp_path: Path, queue: int, at_once: int
 ) -> None:
+    """As `simulate` says of programs and a machine that take no time."""
     opened = run(rig, tmp_path, steps=50, flow=f"flow: {{queue: {queue}}}")
     assert len(opened) == 50
-    rate = 40 / (opened[-1] - opened[9])
-    print(f"queue {queue}: {rate:.0f} steps a second, {rate * ROUND_TRIP:.1f} for each {ROUND_TRIP} s there and back")
-    assert rate * ROUND_TRIP > 0.7 * at_once
+    rate, foreseen = rate_of(opened), rate_of(predicted(tmp_path))
+    print(
+        f"queue {queue}: {rate:.0f} steps a second, {rate * ROUND_TRIP:.1f} for each {ROUND_TRIP} s there and back; "
+        f"predicted {foreseen:.0f}"
+    )
+    assert foreseen * ROUND_TRIP == pytest.approx(at_once, rel=0.05)
+    assert 0.7 * foreseen < rate < 1.1 * foreseen
 
 
 def test_large_steps_that_get_small_on_their_way_are_sent_ahead_too(rig: Rig, tmp_path: Path) -> None:
