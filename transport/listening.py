@@ -77,6 +77,12 @@ def address_of(wanted: str) -> str:
     )
 
 
+def interface_of(address: str) -> str:
+    """The interface that has an address on this host; empty: none."""
+    plain = address.removeprefix("::ffff:")  # of IPv4, where both kinds come to one listener
+    return next((name for name, own in _addresses() if own == plain), "")
+
+
 def _resolved(name: str) -> Iterator[str]:
     """What a name means here, IPv4 first, but for addresses that other hosts cannot use."""
     with contextlib.suppress(OSError):

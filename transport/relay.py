@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from wilkins.transport import far_files, handshake, relay_messages, steps
+from wilkins.transport import fabric, far_files, handshake, relay_messages, steps
 from wilkins.transport.board import native_library
 from wilkins.transport.errors import NoSuchPort
 from wilkins.transport.listening import listen_at
@@ -94,12 +94,14 @@ def send(pattern: str, rules: str = "", when: str = "always") -> None:
     if port is None:
         raise NoSuchPort(errno.ENOENT, "this is no in-port of the task", pattern)
     with socket.create_connection((host, int(number))) as wire:
-        packs = _Packs(_packer(rules, _Line(wire) if when == "faster" else None), _messages()) if rules else None
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         run = far_files.run_key()
         seen = handshake.authenticate(wire, _SERVICE, run.key, within=_MEETS_WITHIN)
         _seal(wire, run, "client", seen)
         wire.sendall(_PORT.pack(_start_server(wire.getsockname()[0])))
+        by = fabric.agree_as_sender(wire)
+        line = (_Line(wire) if by.kind == "tcp" else lambda: fabric.rate(wire) or None) if when == "faster" else None
+        packs = _Packs(_packer(rules, line), _messages()) if rules else None
         take, give = _library().wilkins_relay_take, _library().wilkins_relay_give
         at, size = ctypes.c_void_p(), ctypes.c_uint64()
 
@@ -232,6 +234,9 @@ def receive(pattern: str, rules: str = "", when: str = "always") -> None:
         (port,) = _PORT.unpack(wire.recv(_PORT.size, socket.MSG_WAITALL))
         address = wire.getpeername()[0].removeprefix("::ffff:")  # of IPv4, where both kinds come to one listener
         server = os.fsencode(f"{address}:{port}")
+        by = fabric.agree_as_receiver(wire)
+        messages.add(by.messages)
+        messages.crosses_by(by.kind, by.why)
 
         def moved(name: ctypes.Array[ctypes.c_char], folder: ctypes.Array[ctypes.c_char]) -> int:
             code = int(move(wire.fileno(), server, name, folder, unpack))

@@ -1,5 +1,5 @@
-"""How many messages the halves of a relay have sent each other, what was compressed, and whether all was sent, for the
-receiver's keeper; and which rules of compression fit nothing, for the sender's."""
+"""How many messages the halves of a relay have sent each other, by what bytes cross, what was compressed, and whether
+all was sent, for the receiver's keeper; and which rules of compression fit nothing, for the sender's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ OF_A_STEP = 2
 OF_ALL = 3
 """The sender's greeting; and at the end, a last question and the answer that no step comes."""
 
-_SIZE = 80
+_NUMBERS = 80
+_TEXT_MAX = 512
+_SIZE = _NUMBERS + _TEXT_MAX
 _MOST_RULES = 64
 """Rules whose use is counted, a bit each; all others count as used."""
 
@@ -47,7 +49,8 @@ class Messages:
     def __init__(self, descriptor: int) -> None:
         """`descriptor`: of `made`; closed by the caller."""
         memory = memoryview(mmap.mmap(descriptor, _SIZE))
-        self._count, self._measured = memory[:56].cast("Q"), memory[56:].cast("d")
+        self._count, self._measured = memory[:56].cast("Q"), memory[56:_NUMBERS].cast("d")
+        self._text = memory[_NUMBERS:]
 
     @classmethod
     def made(cls) -> int:
@@ -59,6 +62,17 @@ class Messages:
     def add(self, messages: int) -> None:
         """Some more were sent, by either half."""
         self._count[0] += messages
+
+    def crosses_by(self, kind: str, why: str) -> None:
+        """Bytes cross by that, for a reason in words."""
+        text = f"{kind}\n{why}".encode()[:_TEXT_MAX]
+        self._text[: len(text)] = text
+
+    @property
+    def fabric(self) -> tuple[str, str]:
+        """By what bytes cross, and why; empty before the halves have met."""
+        kind, _, why = bytes(self._text).rstrip(b"\0").decode(errors="replace").partition("\n")
+        return kind, why
 
     def end(self) -> None:
         """No step will come any more."""

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "board/border.hpp"
+#include "far/bulk.hpp"
 #include "far/sealing.hpp"
 #include "queue/queue.hpp"
 #include "steps/closing.hpp"
@@ -19,7 +20,12 @@ namespace wilkins::relay {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::chrono::milliseconds kLook{50};
+// Within so long the message on trial has to arrive.
+constexpr std::chrono::seconds kTrial{10};
+constexpr size_t kTrialBytes = 1 << 20;
 
 }  // namespace
 
@@ -55,12 +61,41 @@ int OtherHalf::send_words(const void* words, uint64_t count, bool more) {
     return unlocked([&] { return connection_.send_words(Connection::one_piece(words, count), more); });
 }
 
+int OtherHalf::receive_bytes(Pieces to) {
+    return unlocked([&] {
+        if (by_ucx(to))
+            return far::receive_bulk(
+                connection_, *ucx_, std::move(to), [this] { return over() ? EINTR : 0; }, &damaged_);
+        const int error = connection_.receive(std::move(to));
+        damaged_ = connection_.damaged();
+        return error;
+    });
+}
+
+bool OtherHalf::by_ucx(const Pieces& bytes) const { return ucx_ && far::is_bulk(bytes); }
+
+int OtherHalf::send_by_ucx(Connection& words, Pieces bytes, const sums::Sums* sums, const far::Ucx::Over& over) {
+    const Clock::time_point begin = Clock::now();
+    const uint64_t length = bytes.length();
+    const int error = far::send_bulk(words, *ucx_, std::move(bytes), sums, over);
+    sent_bytes_ += length;
+    seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+    if (seconds_ > 0) rate_ = static_cast<double>(sent_bytes_) / seconds_;
+    return error;
+}
+
 int OtherHalf::send_bytes(Pieces bytes) {
-    return unlocked([&] { return connection_.send_bytes(std::move(bytes)); });
+    return unlocked([&] {
+        if (!by_ucx(bytes)) return connection_.send_bytes(std::move(bytes));
+        return send_by_ucx(connection_, std::move(bytes), nullptr, [this] { return over() ? EINTR : 0; });
+    });
 }
 
 int OtherHalf::send_summed(Pieces bytes, const sums::Sums& sums) {
-    return unlocked([&] { return connection_.send_summed(std::move(bytes), sums); });
+    return unlocked([&] {
+        if (!by_ucx(bytes)) return connection_.send_summed(std::move(bytes), sums);
+        return send_by_ucx(connection_, std::move(bytes), &sums, [this] { return over() ? EINTR : 0; });
+    });
 }
 
 int OtherHalf::send_meanwhile(std::vector<char> words, Pieces bytes) {
@@ -69,11 +104,14 @@ int OtherHalf::send_meanwhile(std::vector<char> words, Pieces bytes) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     sent_ = std::async(std::launch::async,
-                       [wire = wire_, sealing = sealing_, words = std::move(words), bytes = std::move(bytes)] {
+                       [this, wire = wire_, sealing = sealing_, words = std::move(words), bytes = std::move(bytes)] {
+                           const auto over = [] { return process().board.head().stopped ? EINTR : 0; };
                            Connection connection(wire);
                            connection.seal_with(sealing);
                            int error = connection.send_words(Connection::one_piece(words.data(), words.size()), true);
-                           if (!error) error = connection.send_bytes(bytes);
+                           if (!error)
+                               error = by_ucx(bytes) ? send_by_ucx(connection, bytes, nullptr, over)
+                                                     : connection.send_bytes(bytes);
                            if (error) shutdown(wire, SHUT_RDWR);  // both halves wait for what comes
                            return error;
                        });
@@ -100,6 +138,35 @@ int OtherHalf::await_sent() {
             if (over()) return EINTR;
         return sent_.get();
     });
+}
+
+int OtherHalf::join(const std::string& address, uint64_t tag, bool sends, std::string* said) {
+    if (!ucx_) return ENOTCONN;
+    return unlocked([&] {
+        if (const int error = ucx_->join(address, tag, wire_, said)) return error;
+        std::vector<unsigned char> sample(kTrialBytes), bytes(kTrialBytes);
+        for (size_t k = 0; k < kTrialBytes; ++k) sample[k] = static_cast<unsigned char>(k * 31 + (k >> 8));
+        const Clock::time_point end = Clock::now() + kTrial;
+        const auto late = [&] { return over() ? EINTR : Clock::now() > end ? ETIMEDOUT : 0; };
+        int error = sends ? ucx_->send(sample.data(), kTrialBytes) : ucx_->receive(bytes.data(), kTrialBytes);
+        if (!error) error = ucx_->wait(late);
+        if (!error) error = ucx_->flush(late);
+        if (!error && !sends && bytes != sample) error = EBADMSG;
+        if (error) {
+            *said += ": a message on trial fails";
+            ucx_->give_up();
+        }
+        return error;
+    });
+}
+
+void OtherHalf::drop() {
+    if (!ucx_) return;
+    unlocked([&] {
+        ucx_->give_up();
+        return 0;
+    });
+    static_cast<void>(ucx_.release());  // its library's threads may know it
 }
 
 OtherHalf& other_half(int wire) {

@@ -8,14 +8,18 @@
 // of them packed: Python packs and unpacks them (wilkins/compression/crossing.py).
 #pragma once
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "board/step_token.hpp"
 #include "far/connection.hpp"
+#include "far/ucx.hpp"
 #include "steps/sums.hpp"
 #include "waiting/wait.hpp"
 
@@ -87,7 +91,9 @@ public:
     void seal_with(const std::shared_ptr<far::Sealing>& sealing);
     int receive(Pieces to);
     int receive(void* to, uint64_t count) { return receive(Connection::one_piece(to, count)); }
-    const std::vector<ByteRange>& damaged() const { return connection_.damaged(); }
+    // The same of what `send_bytes` has sent; EBADMSG: `damaged` says what is not as it was sent.
+    int receive_bytes(Pieces to);
+    const std::vector<ByteRange>& damaged() const { return damaged_; }
     int send_words(const void* words, uint64_t count, bool more);
     int send_bytes(Pieces bytes);
     int send_summed(Pieces bytes, const sums::Sums& sums);
@@ -98,17 +104,33 @@ public:
     // Whether something has come by then.
     int await(int milliseconds, bool* came);
 
+    // Long bytes go by UCX once both halves have done all of these (see transport/fabric.py). Else, and after `drop`,
+    // all goes by TCP.
+    void offer(std::unique_ptr<far::Ucx> ucx) { ucx_ = std::move(ucx); }
+    // Connects to the other half's, and moves a message on trial: `sends` it or receives it.
+    int join(const std::string& address, uint64_t tag, bool sends, std::string* said);
+    void drop();
+    // Bytes per second of what UCX has sent; 0: not known.
+    double rate() const { return rate_; }
+
 private:
     template <class Call>
     int unlocked(Call call);
     bool over();
     int await_sent();
+    int send_by_ucx(Connection& words, Pieces bytes, const sums::Sums* sums, const far::Ucx::Over& over);
+    bool by_ucx(const Pieces& bytes) const;
 
     PythonUnlocked* python_ = nullptr;
     int wire_;
     std::shared_ptr<far::Sealing> sealing_;
     Connection connection_;
     std::future<int> sent_;  // what `send_meanwhile` sends
+    std::unique_ptr<far::Ucx> ucx_;
+    std::vector<ByteRange> damaged_;
+    uint64_t sent_bytes_ = 0;  // by UCX, in so many seconds
+    double seconds_ = 0;
+    std::atomic<double> rate_{0};
 };
 
 // (A relay is a process of its own, and has one.)

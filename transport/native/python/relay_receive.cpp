@@ -157,7 +157,7 @@ int receive_bytes(OtherHalf& sender, const StepFile& step, const char* server, c
         for (const homes::Range& range : coming->brought) bytes.add(step.data() + range.begin, range.end - range.begin);
     else add_others(&bytes, step.data(), coming->brought[0].end, coming->pieces.data(), coming->pieces.size());
     bytes.add(coming->packed.data(), length);
-    const int error = sender.receive(std::move(bytes));
+    const int error = sender.receive_bytes(std::move(bytes));
     if (error != EBADMSG) return error;
     const std::vector<ByteRange> damaged = take_out_damaged(coming, sender.damaged());
     if (damaged.empty()) return error;

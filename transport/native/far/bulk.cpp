@@ -1,0 +1,195 @@
+// Which bytes are messages, and their checksums: each host reads its memory for them while UCX moves other messages.
+#include "far/bulk.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/fault.hpp"
+#include "far/checksum.hpp"
+
+namespace wilkins::far {
+
+namespace {
+
+// A shorter piece costs less by TCP than a message's rendezvous. The longest message, and how many are under way: a sum
+// is computed of one while others cross. Checksums that wait to be read have to fit into the socket's buffers.
+constexpr size_t kUnderWay = 4;
+#ifdef WILKINS_HOOKS
+constexpr uint64_t kLeast = 1 << 12, kMost = 1 << 18;
+constexpr size_t kBatch = 6;
+#else
+constexpr uint64_t kLeast = 1 << 18, kMost = 4 << 20;
+constexpr size_t kBatch = 256;
+#endif
+
+// Bytes at their place in what crosses.
+struct Part {
+    unsigned char* bytes;
+    uint64_t at;
+    uint64_t length;
+};
+
+struct Parts {
+    std::vector<Part> messages;
+    std::vector<Part> small;
+
+    explicit Parts(Pieces pieces) {
+        for (uint64_t at = 0; !pieces.done();) {
+            const iovec piece = pieces.first();
+            auto* const bytes = static_cast<unsigned char*>(piece.iov_base);
+            if (piece.iov_len < kLeast) small.push_back({bytes, at, piece.iov_len});
+            else
+                for (uint64_t done = 0; done < piece.iov_len; done += kMost)
+                    messages.push_back({bytes + done, at + done, std::min<uint64_t>(kMost, piece.iov_len - done)});
+            at += piece.iov_len;
+            pieces.advance(piece.iov_len);
+        }
+    }
+
+    Pieces small_pieces() const {
+        Pieces pieces;
+        for (const Part& part : small) pieces.add(part.bytes, part.length);
+        return pieces;
+    }
+
+    // Where in what crosses these ranges of the small parts are.
+    void place(const std::vector<ByteRange>& ranges, std::vector<ByteRange>* out) const {
+        uint64_t before = 0;
+        for (const Part& part : small) {
+            for (const ByteRange& range : ranges) {
+                const uint64_t begin = std::max(range.begin, before);
+                const uint64_t end = std::min(range.end, before + part.length);
+                if (begin < end) out->push_back({part.at + begin - before, part.at + end - before});
+            }
+            before += part.length;
+        }
+    }
+};
+
+// Calls for each block of which a checksum crosses.
+template <class Call>
+void for_blocks(const Part& part, Call call) {
+    for (uint64_t done = 0; done < part.length; done += Connection::kMostBytes)
+        call(part.bytes + done, part.at + done, std::min<uint64_t>(Connection::kMostBytes, part.length - done));
+}
+
+uint32_t sum_of(const unsigned char* bytes, uint64_t length) {
+    Checksum sum;
+    sum.add(bytes, length);
+    return sum.value();
+}
+
+uint32_t known_sum(const std::vector<uint32_t>& sums, uint64_t at, uint64_t length) {
+    Checksum sum;
+    for (uint64_t done = 0; done < length; done += Connection::kSummed)
+        sum.add_known(sums[(at + done) / Connection::kSummed], std::min<uint64_t>(Connection::kSummed, length - done));
+    return sum.value();
+}
+
+// Messages whose checksums cross together.
+struct Batch {
+    const Part* begin;
+    const Part* end;
+};
+
+std::vector<Batch> batches_of(const std::vector<Part>& messages) {
+    std::vector<Batch> batches;
+    for (size_t at = 0; at < messages.size(); at += kBatch)
+        batches.push_back({messages.data() + at, messages.data() + std::min(messages.size(), at + kBatch)});
+    return batches;
+}
+
+int send_batch(Connection& words, Ucx& ucx, const Batch& batch, const std::vector<uint32_t>* known,
+               const Ucx::Over& over) {
+    std::vector<uint32_t> sums;
+    for (const Part* part = batch.begin; part < batch.end; ++part) {
+        while (ucx.under_way() >= kUnderWay)
+            if (const int error = ucx.wait(over)) return error;
+        if (const int error = ucx.send(part->bytes, part->length)) return error;
+        for_blocks(*part, [&](const unsigned char* bytes, uint64_t at, uint64_t length) {
+            sums.push_back(known ? known_sum(*known, at, length) : sum_of(bytes, length));
+            ucx.move_on();
+        });
+    }
+    // First: the other half may have all messages already, and waits for this.
+    return words.send_words(Connection::one_piece(sums.data(), sums.size() * sizeof(uint32_t)));
+}
+
+int send_messages(Connection& words, Ucx& ucx, const Parts& parts, const std::vector<uint32_t>* known,
+                  const Ucx::Over& over) {
+    for (const Batch& batch : batches_of(parts.messages))
+        if (const int error = send_batch(words, ucx, batch, known, over)) return error;
+    while (ucx.under_way() > 0)
+        if (const int error = ucx.wait(over)) return error;
+    return ucx.flush(over);
+}
+
+int receive_batch(Ucx& ucx, const Batch& batch, const Ucx::Over& over, std::vector<uint32_t>* sums) {
+    const Part* next = batch.begin;
+    for (const Part* part = batch.begin; part < batch.end; ++part) {
+        for (; next < batch.end && ucx.under_way() < kUnderWay; ++next)
+            if (const int error = ucx.receive(next->bytes, next->length)) return error;
+        if (const int error = ucx.wait(over)) return error;
+#ifdef WILKINS_HOOKS
+        if (fault::flips(true)) part->bytes[part->length / 3] ^= 4;
+#endif
+        for_blocks(*part, [&](const unsigned char* bytes, uint64_t, uint64_t length) {
+            sums->push_back(sum_of(bytes, length));
+            ucx.move_on();
+        });
+    }
+    return ucx.flush(over);
+}
+
+int receive_messages(Connection& words, Ucx& ucx, const Parts& parts, const Ucx::Over& over,
+                     std::vector<ByteRange>* damaged) {
+    for (const Batch& batch : batches_of(parts.messages)) {
+        std::vector<uint32_t> sums;
+        if (const int error = receive_batch(ucx, batch, over, &sums)) return error;
+        std::vector<uint32_t> sent(sums.size());
+        if (const int error = words.receive(sent.data(), sent.size() * sizeof(uint32_t))) return error;
+        auto own = sums.begin(), other = sent.begin();
+        for (const Part* part = batch.begin; part < batch.end; ++part)
+            for_blocks(*part, [&](const unsigned char*, uint64_t at, uint64_t length) {
+                if (*own++ != *other++) damaged->push_back({at, at + length});
+            });
+    }
+    return 0;
+}
+
+}  // namespace
+
+bool is_bulk(Pieces pieces) {
+    for (; !pieces.done(); pieces.advance(pieces.first().iov_len))
+        if (pieces.first().iov_len >= kLeast) return true;
+    return false;
+}
+
+int send_bulk(Connection& words, Ucx& ucx, Pieces bytes, const std::vector<uint32_t>* sums, const Ucx::Over& over) {
+    const Parts parts(std::move(bytes));
+    int error = words.send_bytes(parts.small_pieces());
+    if (!error) error = send_messages(words, ucx, parts, sums, over);
+    if (error) ucx.give_up();
+    return error;
+}
+
+int receive_bulk(Connection& words, Ucx& ucx, Pieces to, const Ucx::Over& over, std::vector<ByteRange>* damaged) {
+    const Parts parts(std::move(to));
+    damaged->clear();
+    int error = words.receive(parts.small_pieces());
+    const std::vector<ByteRange> damaged_small = words.damaged();
+    if (error == EBADMSG && !damaged_small.empty()) error = 0;
+    if (!error) error = receive_messages(words, ucx, parts, over, damaged);
+    if (error) {
+        ucx.give_up();  // before anybody else gets this memory
+        damaged->clear();
+        return error;
+    }
+    parts.place(damaged_small, damaged);
+    std::sort(damaged->begin(), damaged->end(),
+              [](const ByteRange& one, const ByteRange& other_range) { return one.begin < other_range.begin; });
+    return damaged->empty() ? 0 : EBADMSG;
+}
+
+}  // namespace wilkins::far
