@@ -162,6 +162,12 @@ def of_run(child: argparse.ArgumentParser) -> None:
         help="over several hosts: encrypt steps on their way from host to host; it takes time (`wilkins help hosts`)",
     )
     child.add_argument(
+        "--fabric",
+        choices=("auto", "tcp", "ucx"),
+        help="over several hosts: what the bytes of steps cross by; auto is UCX where both hosts have it and an RDMA "
+        "network, else TCP (`wilkins help hosts`); WILKINS_FABRIC says the same",
+    )
+    child.add_argument(
         "--quiet",
         action="store_true",
         help="keep the tasks' output in their logs, but for the last lines of one that fails",

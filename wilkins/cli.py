@@ -115,6 +115,8 @@ def _run(parsed: argparse.Namespace) -> int:
         raise UsageError("the hosts of an MPI job are those of its ranks; leave out --hosts, or the mpiexec")
     if parsed.interface is not None:
         os.environ["WILKINS_INTERFACE"] = parsed.interface  # as keepers on other hosts get it
+    if parsed.fabric is not None:
+        os.environ["WILKINS_FABRIC"] = parsed.fabric
     if parsed.resume is not None:
         return _resume(parsed)
     file, folder = _workflow(parsed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wilkins.plan.mpi import Family
+from wilkins.transport.fabric import Wish
 
 THREAD_MULTIPLE = 3
 """MPI's highest thread level; both families number them alike."""
@@ -82,6 +83,17 @@ class SharedMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class FabricFacts:
+    """What bytes of steps would cross to other hosts by."""
+
+    wish: Wish
+    ucx: str = ""
+    """UCX's version; empty: it cannot be used."""
+    problem: str = ""
+    """Why it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
 class MachineFacts:
     """This machine, or the container that this process is in."""
 
@@ -95,3 +107,5 @@ class MachineFacts:
     """The namespaces in which it is not the machine itself."""
     gpus: int
     mpis: tuple[Mpi, ...]
+    fabric: FabricFacts | None = None
+    """None: not looked at."""

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from wilkins.doctor.facts import THREAD_MULTIPLE, ContainerFacts, Hdf5, MachineFacts, Mpi, ProgramFacts, SharedMemory
+from wilkins.doctor.facts import (
+    THREAD_MULTIPLE,
+    ContainerFacts,
+    FabricFacts,
+    Hdf5,
+    MachineFacts,
+    Mpi,
+    ProgramFacts,
+    SharedMemory,
+)
 from wilkins.terminal.tables import binary_size
 
 Level = Literal["ok", "note", "wrong"]
@@ -36,6 +45,7 @@ def of_machine(facts: MachineFacts) -> list[Finding]:
         *_namespaces(facts),
         Finding("ok", "GPUs", str(facts.gpus) if facts.gpus else "none"),
         *_mpis(facts.mpis),
+        *([_fabric(facts.fabric)] if facts.fabric else []),
     ]
 
 
@@ -96,6 +106,18 @@ def _mpis(mpis: tuple[Mpi, ...]) -> Iterator[Finding]:
             cure = "use `wilkins run` alone, which needs no threads, or an MPI that was built with them"
             text = f"{where}, without MPI_THREAD_MULTIPLE: `mpiexec -n N wilkins run` asks for it"
             yield Finding("note", "MPI", text, cure)
+
+
+def _fabric(facts: FabricFacts) -> Finding:
+    about, wished = "between hosts", facts.wish
+    cure = "name the site's libucp.so (WILKINS_UCX=PATH), or `--fabric tcp`"
+    if wished.ucx and facts.problem:
+        level: Level = "wrong" if wished.forced else "note"
+        return Finding(level, about, f"UCX is wanted ({wished.why}), and cannot be used: {facts.problem}", cure)
+    if wished.ucx:
+        return Finding("ok", about, f"{facts.ucx}, since {wished.why}; TCP to hosts that cannot do so")
+    other = f"{facts.ucx} is here, too (`--fabric ucx`)" if facts.ucx else f"UCX cannot be used: {facts.problem}"
+    return Finding("ok", about, f"TCP, since {wished.why}; {other}")
 
 
 def of_container(facts: ContainerFacts) -> Finding:

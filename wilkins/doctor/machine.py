@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from wilkins.doctor.facts import MachineFacts, Mpi, SharedMemory
+from wilkins.doctor.facts import FabricFacts, MachineFacts, Mpi, SharedMemory
 from wilkins.launch.programs.environment import without_mpi_job
 from wilkins.plan.cores import cores
 from wilkins.plan.gpu_count import gpus_here
 from wilkins.plan.mpi import Family, launchers, library_family
 from wilkins.plan.program import system_libraries
+from wilkins.transport import fabric
 from wilkins.transport.board import SHARED_MEMORY
 
 _FIRST = {"pid": 0xEFFFFFFC, "user": 0xEFFFFFFD, "ipc": 0xEFFFFFFF}
@@ -32,6 +34,7 @@ mpi.MPI_Get_library_version(text, ctypes.byref(length))
 print("", level.value, text.value.decode(errors="replace").splitlines()[0], sep="\\n", flush=True)
 mpi.MPI_Finalize()
 """
+_TRY = "import json; from wilkins.transport import fabric; print(json.dumps(fabric.tried(fabric.wish())))"
 
 
 def machine() -> MachineFacts:
@@ -49,7 +52,29 @@ def machine() -> MachineFacts:
         namespaces=tuple(kind for kind, first in _FIRST.items() if _inode(kind) not in (first, None)),
         gpus=gpus_here().count,
         mpis=tuple(_asked(mpi) if mpi.library else mpi for mpi in mpis.values()),
+        fabric=fabric_facts(),
     )
+
+
+def fabric_facts() -> FabricFacts:
+    """What bytes would cross to other hosts by. UCX is tried in a process of its own."""
+    wished = fabric.wish()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _TRY],
+            env={**os.environ, **fabric.VARIABLES},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return FabricFacts(wished, problem=str(error))
+    lines = [line for line in done.stdout.splitlines() if line.startswith("[")]  # UCX has words of its own before
+    if done.returncode or not lines:
+        return FabricFacts(wished, problem=f"a process that loads it ends with {done.returncode}")
+    ucx, problem = json.loads(lines[-1])
+    return FabricFacts(wished, ucx, problem)
 
 
 def _inode(kind: str) -> int | None:

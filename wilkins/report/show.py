@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
 from wilkins.plan.graph import policy_words, task_words
+from wilkins.plan.placing import crossing
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan, started_ready_made
 from wilkins.plan.program import inspect
 from wilkins.report.placed import hosts_table, job_lines, refused_in_job, ways_table
@@ -18,6 +19,7 @@ from wilkins.spec.ensemble import braced, joins, numbers_text
 from wilkins.tasks.registry import PREFIX
 from wilkins.terminal.tables import binary_size, text_table
 from wilkins.terminal.wording import listed
+from wilkins.transport import fabric
 
 if TYPE_CHECKING:
     import networkx
@@ -50,6 +52,8 @@ def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
         parts.append(hosts_table(plan))
         if channels:
             parts.append(ways_table(plan, channels, _between, sizes or {}))
+        if any(crossing(plan, channel).across for channel in plan.channels):
+            parts.append(fabric.shown(fabric.wish()))
     if paths := [channel for channel in plan.channels if channel.why]:
         parts.append(text_table(("channel", "files", "path", "why"), _path_rows(plan, paths)))
     if joined := [text for group in channels if (text := _joins_text(plan, group))]:

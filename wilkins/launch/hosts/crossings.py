@@ -28,6 +28,7 @@ def crossings_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> 
                 account.messages.get(relay.index, 0),
                 account.compressed.get(relay.index, Compressed()),
                 unfit.get(relay.index, ()),
+                account.fabrics.get(relay.index, ("", "")),
             )
             for task, relay in part.receivers
         ]
@@ -48,7 +49,13 @@ def host_trace(plan: Plan, part: HostPart, path: Path) -> Trace:
 
 
 def _crossing(
-    plan: Plan, relay: Relay, port: PortFacts, messages: int, found: Compressed, unfit: Sequence[int]
+    plan: Plan,
+    relay: Relay,
+    port: PortFacts,
+    messages: int,
+    found: Compressed,
+    unfit: Sequence[int],
+    fabric: tuple[str, str],
 ) -> Crossing:
     outport = plan.ports[relay.outport]
     readers = (plan.tasks[plan.ports[plan.channels[channel].inport].task].name for channel in relay.channels)
@@ -69,4 +76,6 @@ def _crossing(
         part_of_bound=found.part_of_bound,
         compression_s=found.cpu_seconds,
         unfit=tuple(outport.compress[number][0] for number in unfit),
+        fabric=fabric[0],
+        fabric_reason=fabric[1],
     )

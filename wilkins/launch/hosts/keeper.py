@@ -282,6 +282,7 @@ class Keeper:
             self._relays.counts(),
             self._relays.compressed(),
             self._relays.unfit(),
+            self._relays.fabrics(),
         )
         self._control.send(PartEnded(result, self._echo()))
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import HostPart, Relay
-from wilkins.transport import relay, relay_messages
+from wilkins.transport import fabric, relay, relay_messages
 from wilkins.transport.listening import address_in, listen
 
 
@@ -151,7 +151,7 @@ class Relays:
         return {}, ()
 
     def _of_sender(self, task: int, one: Relay) -> tuple[dict[str, str], tuple[int, ...]]:
-        variables = {relay.ADDRESS: self._addresses[str(one.index)]}
+        variables = {relay.ADDRESS: self._addresses[str(one.index)], **fabric.VARIABLES}
         if not self._plan.ports[one.outport].compress:
             return variables, ()
         count = relay_messages.Messages.made()
@@ -170,6 +170,7 @@ class Relays:
             relay.LISTENS: str(listener),
             relay.ENDS: f"{ours},{theirs}",
             relay_messages.VARIABLE: str(count),
+            **fabric.VARIABLES,
         }
         return variables, (listener, ours, theirs, count)
 
@@ -196,3 +197,7 @@ class Relays:
     def compressed(self) -> dict[int, relay_messages.Compressed]:
         """By relay: what compression has done for the receiver's steps."""
         return {index: messages.compressed for index, messages in self._messages.items()}
+
+    def fabrics(self) -> dict[int, tuple[str, str]]:
+        """By relay: by what bytes cross to a receiver, and why."""
+        return {index: messages.fabric for index, messages in self._messages.items()}

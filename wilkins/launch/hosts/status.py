@@ -48,6 +48,8 @@ class HostResult:
     """By relay: what compression has done for its steps."""
     unfit: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """By relay of the senders: rules of compression that have fitted nothing."""
+    fabrics: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    """By relay: by what bytes have crossed, and why."""
 
 
 @dataclass(frozen=True, slots=True)

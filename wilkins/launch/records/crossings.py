@@ -47,6 +47,10 @@ class Crossing:
     """Seconds of CPU time that it has taken, on both hosts."""
     unfit: tuple[str, ...] = ()
     """The `dset` of entries of `compress` that have fitted nothing in the steps that crossed."""
+    fabric: str = ""
+    """By what bytes crossed: ``tcp`` or ``ucx``; empty: the hosts have not met."""
+    fabric_reason: str = ""
+    """Why, in words; of ``ucx``, its version and transports."""
 
 
 def unfit(crossings: Sequence[Crossing]) -> list[str]:
@@ -81,8 +85,15 @@ def table(crossings: Sequence[Crossing], all_in: str = "") -> str:
     text = text_table(["over the network", "files", "hosts", "steps", "bytes", "moved", "messages"], rows, {0, 1, 2})
     left = ordered[_MOST_ROWS:]
     more = f"... and {count_of(len(left), 'more crossing')} with {size(sum(one.moved for one in left))}"
-    text = "\n".join([text, *(said for one in ordered[:_MOST_ROWS] if (said := _compressed(one)))])
+    text = "\n".join([text, *_by_ucx(ordered), *(said for one in ordered[:_MOST_ROWS] if (said := _compressed(one)))])
     return f"{text}\n{more}{all_in and f': see {all_in}'}" if left else text
+
+
+def _by_ucx(crossings: Sequence[Crossing]) -> list[str]:
+    """Which crossings have gone by UCX, where some have."""
+    some = [one for one in crossings if one.fabric == "ucx"]
+    how = listed(sorted({one.fabric_reason for one in some}))
+    return [f"bytes by {how}: {len(some)} of {count_of(len(crossings), 'crossing')}"] if some else []
 
 
 def _compressed(one: Crossing) -> str:
