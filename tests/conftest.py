@@ -77,8 +77,14 @@ def missing(thing: str) -> bool:
     ``header:FILE``, ``build:PATH`` (what a tool brings into the checkout), or a right.
 
     Rights are those of ``root``, to make a ``tmpfs`` that nobody else sees, and ``namespaces`` as a host has. ``hooks``
-    and ``newer-hdf5`` are what `tools/hooks` and `tools/newer-hdf5` bring.
+    and ``newer-hdf5`` are what `tools/hooks` and `tools/newer-hdf5` bring. ``ucx-headers``: the layer was built with
+    those of UCX; ``ucx``: and finds its library.
     """
+    if thing in ("ucx", "ucx-headers"):
+        from wilkins.doctor.machine import fabric_facts
+
+        facts = fabric_facts()
+        return "headers" in facts.problem or (thing == "ucx" and not facts.ucx)
     if thing == "newer-hdf5":
         return not NEWER.exists()
     if thing == "hooks":
