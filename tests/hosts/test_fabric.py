@@ -188,3 +188,35 @@ def test_many_steps_of_which_parts_are_read(tmp_path: Path) -> None:
     )
     done = run(tmp_path, text, {fabric.FABRIC: "ucx"})
     assert done.code == 0, done.err
+
+
+PRETENDS = """
+import functools, pathlib
+from wilkins.transport import fabric
+fabric.wish = functools.partial(fabric.wish, pathlib.Path({system!r}))
+"""
+
+
+@pytest.mark.needs("ucx")
+@pytest.mark.nightly
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize(
+    ("transports", "words"),
+    [("", "cannot find a network"), ("tcp", "would go by TCP, too")],
+    ids=["none", "tcp"],
+)
+def test_a_network_that_only_seems_to_be_faster_is_left(tmp_path: Path, transports: str, words: str) -> None:
+    """Hosts that believe that they have an adapter, which UCX does not see; and a UCX that is told to use TCP."""
+    pseudo.programs(tmp_path)
+    port = tmp_path / "class/infiniband/mlx5_0/ports/1"
+    port.mkdir(parents=True)
+    (port / "state").write_text("4: ACTIVE\n")
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules/sitecustomize.py").write_text(PRETENDS.format(system=str(tmp_path / "class")))
+    variables = {"PYTHONPATH": str(tmp_path / "modules"), **({"UCX_TLS": transports} if transports else {})}
+    if transports:
+        variables["UCX_NET_DEVICES"] = "all"
+    done = run(tmp_path, PAIR.format(steps=5, size=1_000_000, pause=0, keys=""), variables)
+    assert done.code == 0, done.err
+    kind, why = used(tmp_path)
+    assert kind == "tcp" and words in why

@@ -81,3 +81,16 @@ def test_a_run_that_is_stopped_in_a_step_ends(tmp_path: Path) -> None:
         assert done.code != 0
         assert time.monotonic() - began < 30
         assert all(not rig.shared_memory(host) for host in rig.names)
+
+
+def test_networks_that_do_not_reach_each_other_are_found_before_a_step_is_sent(tmp_path: Path) -> None:
+    """UCX takes two hosts of one kernel for one machine, and their loopback interfaces for one network."""
+    pseudo.programs(tmp_path)
+    (tmp_path / "workflow.yaml").write_text(PAIR.format(steps=2, size=3_000_000, pause=0, keys=""))
+    with Rig(2) as rig:
+        began = time.monotonic()
+        done = run_tree(rig.on("node0", "env", "UCX_NET_DEVICES=lo", *WORDS, folder=tmp_path), 90, tmp_path)
+        assert done.code != 0
+        assert time.monotonic() - began < 60
+        logs = " ".join(file.read_text() for file in tmp_path.glob("wilkins-runs/*/hosts/*/*.log"))
+        assert "a message on trial fails" in logs or "cannot reach the other half" in logs
