@@ -60,8 +60,11 @@ class Fabric:
     """How many it took to agree on it, beside the sender's greeting."""
 
 
-def wish(system: Path = _SYSTEM) -> Wish:
+def wish(system: Path = _SYSTEM, *, encrypts: bool = False) -> Wish:
     """What this host would use, by the variables of its environment and its network devices.
+
+    Args:
+        encrypts: the run encrypts what crosses, which is for the layer's own connections.
 
     Raises:
         UsageError: `FABRIC` says what nobody knows.
@@ -72,6 +75,8 @@ def wish(system: Path = _SYSTEM) -> Wish:
         raise UsageError(f"{FABRIC} must be one of {', '.join(KINDS)}, not {said!r}")
     if said == "tcp":
         return Wish(ucx=False, why=f"{FABRIC} says so", library=library)
+    if encrypts:
+        return Wish(ucx=False, why="the run encrypts, and UCX does not", forced=said == "ucx", library=library)
     direct = _direct_devices(system)
     if said == "ucx":
         return Wish(ucx=True, why=f"{FABRIC} says so", forced=True, library=library, devices=_allowed(system, direct))
@@ -95,14 +100,14 @@ def tried(wished: Wish) -> tuple[str, str]:
     return ("", said) if failed else (said, "")
 
 
-def agree_as_sender(wire: socket.socket) -> Fabric:
+def agree_as_sender(wire: socket.socket, *, encrypts: bool = False) -> Fabric:
     """Agree with the receiver on what bytes cross by.
 
     Raises:
         UsageError: see `wish`.
         ResourceError: it is not what `FABRIC` says.
     """
-    wished = wish()
+    wished = wish(encrypts=encrypts)
     tag = int.from_bytes(os.urandom(8), "big")
     offer, why = _offer(wire, wished)
     _say(wire, offer, tag, why)
@@ -115,10 +120,10 @@ def agree_as_sender(wire: socket.socket) -> Fabric:
     return _on_trial(wire, wished, said, tag, sends=True)
 
 
-def agree_as_receiver(wire: socket.socket) -> Fabric:
+def agree_as_receiver(wire: socket.socket, *, encrypts: bool = False) -> Fabric:
     """The other side of `agree_as_sender`."""
     theirs, tag, said = _hear(wire)
-    wished = wish()
+    wished = wish(encrypts=encrypts)
     if not theirs:
         return _chosen(wished, _text(said) if wished.ucx else wished.why)
     offer, why = _offer(wire, wished)

@@ -99,7 +99,7 @@ def send(pattern: str, rules: str = "", when: str = "always") -> None:
         seen = handshake.authenticate(wire, _SERVICE, run.key, within=_MEETS_WITHIN)
         _seal(wire, run, "client", seen)
         wire.sendall(_PORT.pack(_start_server(wire.getsockname()[0])))
-        by = fabric.agree_as_sender(wire)
+        by = fabric.agree_as_sender(wire, encrypts=run.encrypts)
         line = (_Line(wire) if by.kind == "tcp" else lambda: fabric.rate(wire) or None) if when == "faster" else None
         packs = _Packs(_packer(rules, line), _messages()) if rules else None
         take, give = _library().wilkins_relay_take, _library().wilkins_relay_give
@@ -228,13 +228,14 @@ def receive(pattern: str, rules: str = "", when: str = "always") -> None:
     unpacks = _Unpacks(_packer(rules), messages) if rules else None
     unpack = _UNPACK(unpacks) if unpacks else _UNPACK()
     move = _library().wilkins_relay_receive
-    with _accepted() as wire:
+    run = far_files.run_key()
+    with _accepted(run) as wire:
         messages.add(1)
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         (port,) = _PORT.unpack(wire.recv(_PORT.size, socket.MSG_WAITALL))
         address = wire.getpeername()[0].removeprefix("::ffff:")  # of IPv4, where both kinds come to one listener
         server = os.fsencode(f"{address}:{port}")
-        by = fabric.agree_as_receiver(wire)
+        by = fabric.agree_as_receiver(wire, encrypts=run.encrypts)
         messages.add(by.messages)
         messages.crosses_by(by.kind, by.why)
 
@@ -266,9 +267,8 @@ def _move_all(move: Callable[[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c
         raise OSError(code, _REASONS.get(code, os.strerror(code)), os.fsdecode(named.value))
 
 
-def _accepted() -> socket.socket:
+def _accepted(run: handshake.RunKey) -> socket.socket:
     """The connection of the sender."""
-    run = far_files.run_key()
     listener = handshake.AuthenticatedListener(socket.socket(fileno=int(os.environ[LISTENS])), _SERVICE, run.key)
     wire = next(iter(listener))
     _seal(wire, run, "server", listener.seen(wire))

@@ -207,3 +207,12 @@ def test_one_mpi_job_is_refused(tmp_path: Path) -> None:
         ended = run_tree(rig.on("node0", *words, folder=tmp_path), 60, tmp_path)
     assert ended.code == 2
     assert "--encrypt: the hosts of one MPI job" in ended.err + ended.out
+
+
+def test_ucx_is_refused(tmp_path: Path) -> None:
+    pseudo.programs(tmp_path)
+    (tmp_path / "workflow.yaml").write_text("tasks: [{func: ./write.py, args: [f.h5, 1, 8, 0]}]")
+    words = [*WILKINS, "run", "--hosts", "a:1", "--encrypt", "--fabric", "ucx", "workflow.yaml"]
+    done = run_tree(words, 30, tmp_path, {"WILKINS_RSH": str(pseudo.HERE)})
+    assert done.code == 3, done.err
+    assert "WILKINS_FABRIC (--fabric) asks for UCX, which does not encrypt; leave out one of both" in done.err

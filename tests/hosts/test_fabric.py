@@ -67,6 +67,12 @@ class TestChoice:
         assert wished.ucx and not wished.forced
         assert wished.devices == "mlx5_0:1,mlx5_2:1" and "mlx5_0:1" in wished.why and "mlx5_1" not in wished.why
 
+    def test_tcp_in_a_run_that_encrypts(self, system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert not fabric.wish(system, encrypts=True).ucx
+        monkeypatch.setenv(fabric.FABRIC, "ucx")
+        wished = fabric.wish(system, encrypts=True)
+        assert not wished.ucx and wished.forced, "and refused"
+
     def test_tcp_without(self, system: Path) -> None:
         wished = fabric.wish(system / "none")
         assert not wished.ucx and wished.why == "this host has no RDMA device"
@@ -93,7 +99,7 @@ class TestChoice:
         """One host has RDMA, the other has not: both say why."""
         wishes = {"sender": fabric.wish(system), "receiver": fabric.wish(system)}
         wishes[refuses] = fabric.Wish(ucx=False, why="this host has no RDMA device")
-        monkeypatch.setattr(fabric, "wish", lambda: wishes[threading.current_thread().name])
+        monkeypatch.setattr(fabric, "wish", lambda **_: wishes[threading.current_thread().name])
         monkeypatch.setattr(fabric, "_offer", lambda _, wish: (b"where" if wish.ucx else b"", wish.why))
         ours, theirs = socket.socketpair()
         found = {}

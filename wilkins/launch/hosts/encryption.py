@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import socket
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +11,7 @@ from wilkins.errors import ResourceError
 from wilkins.launch.hosts.remote import RSH, launcher_in_clear
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import spans
+from wilkins.transport import fabric
 from wilkins.transport.board import native_library
 
 CIPHER = "libwilkins-cipher.so"
@@ -17,11 +19,15 @@ CIPHER = "libwilkins-cipher.so"
 
 
 def require(hosts: Sequence[str]) -> None:
-    """See that these hosts get the run's key by a connection that others cannot read.
+    """See that these hosts get the run's key by a connection that others cannot read, and send nothing by UCX.
 
     Raises:
-        ResourceError: they do not.
+        ResourceError: they do not, or would.
     """
+    if os.environ.get(fabric.FABRIC) == "ucx":
+        raise ResourceError(
+            f"--encrypt: {fabric.FABRIC} (--fabric) asks for UCX, which does not encrypt; leave out one of both"
+        )
     for host in hosts:
         if launcher := launcher_in_clear(host):
             raise ResourceError(
