@@ -27,7 +27,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from wilkins.transport import fabric, far_files, handshake, relay_messages, steps
@@ -297,5 +297,10 @@ def _library() -> ctypes.PyDLL:
     return library
 
 
+def main(args: Sequence[str]) -> None:
+    """Be a half: its arguments are those of the command."""
+    {"send": send, "receive": receive}[args[0]](*args[1:])
+
+
 if __name__ == "__main__":
-    {"send": send, "receive": receive}[sys.argv[1]](*sys.argv[2:])
+    main(sys.argv[1:])

@@ -37,7 +37,7 @@ What = Literal["cut", "all", "keeper", "relay", "files", "head"]
 _NAMED = {
     "all": "",
     "keeper": f"^{sys.executable} -m wilkins.launch.hosts.keeper",
-    "relay": "/relay.py ",
+    "relay": r"/relay(_nursery)?\.py( |$)",
     "files": "/far_files.py",
     "head": f"^{sys.executable} -m wilkins run ",
 }

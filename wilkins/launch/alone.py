@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Mapping
 
 from wilkins.errors import ResourceError, WilkinsError
 from wilkins.launch.begin import begin_run, brief, end_export, exporter_of
@@ -161,7 +162,7 @@ class Start:
             layer = self._board.environment(task.index, 0) if coupled else {}
             world = env.world_variables(1, rank=0, local_rank=0, port=port)
             variables = env.merged({**self._base, **world}, own, layer)
-            return process.start(env.program_words(task, filename), variables, task.cwd, task.stdin, descriptors)
+            return self.started(task, env.program_words(task, filename), variables, descriptors)
         layer = self._board.environment(task.index, None) if coupled else {}
         if coupled and self._shares_cores:
             layer |= {env.SHARES_CORES: "1"}
@@ -170,6 +171,12 @@ class Start:
         ranks = env.merged(base, {}, layer)
         words = env.mpi_words(task, {name: ranks[name] for name in (*layer, *world)}, filename)
         return process.start(words, base, task.cwd, task.stdin)
+
+    def started(
+        self, task: TaskPlan, words: list[str], variables: Mapping[str, str], descriptors: tuple[int, ...]
+    ) -> Program:
+        """Start a task that is one process, and no container."""
+        return process.start(words, variables, task.cwd, task.stdin, descriptors)
 
     def _start_contained(self, task: TaskPlan, own: dict[str, str], port: int, filename: str | None) -> Program:
         """Start a task's program in its container; the layer goes into the program alone."""

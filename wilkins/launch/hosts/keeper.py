@@ -44,6 +44,7 @@ from wilkins.launch.hosts.messages import (
     UnusedReceivers,
     UnusedSenders,
 )
+from wilkins.launch.hosts.nursery import FEW, Nursery
 from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.relayruns import Lookout, ReceiverRun, SenderRun
 from wilkins.launch.hosts.relays import Relays
@@ -52,7 +53,7 @@ from wilkins.launch.hosts.startup import Refused, Startup
 from wilkins.launch.hosts.status import Echo, HostResult, HostStatus, PartEnded, Status
 from wilkins.launch.options import going_back
 from wilkins.launch.programs import environment as env
-from wilkins.launch.programs.guard import Guard, end_members
+from wilkins.launch.programs.guard import VARIABLE, Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal
 from wilkins.launch.programs.process import Program
 from wilkins.launch.records.datasets import missing_datasets
@@ -95,6 +96,20 @@ class _Start(Start):
 
     spanning: Spanning
     relays: Relays
+    nursery: Nursery
+    _halves = 0
+    """Halves of relays that were started."""
+
+    def started(
+        self, task: TaskPlan, words: list[str], variables: Mapping[str, str], descriptors: tuple[int, ...]
+    ) -> Program:
+        self._halves += task.is_relay
+        if task.is_relay and self._halves > FEW:
+            own = {name: value for name, value in variables.items() if self._base.get(name) != value}
+            own.pop("LD_PRELOAD", None)  # the layer is loaded, not preloaded
+            if program := self.nursery.start(task.args[1:], own, task.cwd, descriptors):
+                return program
+        return super().started(task, words, variables, descriptors)
 
     def extras(self, task: TaskPlan) -> tuple[dict[str, str], tuple[int, ...]]:
         return self.relays.extras(task.index)
@@ -169,6 +184,7 @@ class Keeper:
         self._agreements: dict[int, Agreement] = {}
         self._supervisor: Supervisor | None = None
         self._lookout: Lookout | None = None
+        self._nursery: Nursery | None = None
         self._inbox = selectors.EpollSelector()
         """What has come, and who handles it and says whether more may."""
         self._inbox.register(control.reads, selectors.EVENT_READ, self._hear)
@@ -223,6 +239,8 @@ class Keeper:
                 self._account(board, crew, code, terminal)
             finally:
                 self._spanning.end()
+                if self._nursery is not None:
+                    self._nursery.close()
                 end_members(guard.token)
                 board.remove()
 
@@ -232,6 +250,7 @@ class Keeper:
         ports = BoardPorts(plan)
         start = _Start(board, ports, token, self._of_run, can_resume=self._plan.can_resume)
         start.relays, start.spanning = self._relays, self._spanning
+        start.nursery = self._nursery = Nursery({**env.user_environment(), VARIABLE: token})
         self._spanning.serve(board, ports, token, addresses)
         ends = _Ends(board, self._spanning, self._control)
         back = going_back(self._go_back, self._plan, self._of_run, self.part, self.records.trace)

@@ -1,0 +1,73 @@
+"""Where a host has many relays, their halves are forks of one process: each fails, and is ended, by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from hosts import pseudo
+from hosts.pseudo import HERE
+
+from support.running import WILKINS, processes_in, started_tree, wait_for
+from wilkins.launch.hosts.nursery import FEW
+from wilkins.launch.programs import process
+
+pytestmark = [pytest.mark.timeout(120)]
+
+WRITERS = FEW + 2
+WORKFLOW = f"""
+tasks:
+  - func: ./write.py
+    taskCount: {WRITERS}
+    args: ["f{{instance}}-{{}}.h5", 20, 80000, 0.2]
+    outports: [{{filename: "f*.h5"}}]
+  - {{func: ./read.py, args: [0], inports: [{{filename: "f*.h5"}}]}}
+"""
+RUN = [*WILKINS, "run", "--hosts", ",".join(f"h{number}:1" for number in range(WRITERS + 1)), "workflow.yaml"]
+
+
+def forked(folder: Path) -> dict[str, list[int]]:
+    """The process of which halves are forks, and these; by their names for the kernel."""
+    found: dict[str, list[int]] = {"python": [], "wilkins-relay": []}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            if any(word.endswith(b"relay_nursery.py") for word in words) and (entry / "cwd").readlink() == folder:
+                name = (entry / "comm").read_text().strip()
+                found["wilkins-relay" if name == "wilkins-relay" else "python"].append(int(entry.name))
+    return found
+
+
+def parent_and_session(pid: int) -> tuple[int, int]:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[1]), int(fields[3])
+
+
+@pytest.mark.usual("nursery", "half")
+@pytest.mark.parametrize("killed", ["nobody", "nursery", "half", "keeper"])
+def test_one_is_killed(tmp_path: Path, killed: str) -> None:
+    pseudo.programs(tmp_path)
+    (tmp_path / "workflow.yaml").write_text(WORKFLOW)
+    with started_tree(RUN, tmp_path, {"WILKINS_RSH": str(HERE)}) as run:
+        wait_for(lambda: len(forked(tmp_path)["wilkins-relay"]) == WRITERS - FEW, 60, "the halves of the reader's host")
+        there = forked(tmp_path)
+        half = there["wilkins-relay"][0]
+        keeper, session = parent_and_session(half)
+        assert b"hosts.keeper" in Path(f"/proc/{keeper}/cmdline").read_bytes()
+        assert session == half, "its own"
+        (nursery,) = (pid for pid in there["python"] if parent_and_session(pid)[0] == keeper)
+        boards = {process.environment(pid).get("WILKINS_RUN", "") for pid in process.descendants(run.process.pid)} - {
+            ""
+        }
+        if killed != "nobody":
+            os.kill({"nursery": nursery, "half": half, "keeper": keeper}[killed], signal.SIGKILL)
+        done = run.wait(60)
+        wait_for(lambda: not processes_in(tmp_path), 10, "the end of all")
+    assert (done.code == 0) == (killed in ("nobody", "nursery")), done.said
+    if killed == "half":
+        assert re.search(r"the relay that brings the steps of write.* for read .*killed by SIGKILL", done.err), done.err
+    assert boards and not any(Path(board).exists() for board in boards)
