@@ -91,13 +91,17 @@ def main() -> None:
         from .checksums import main as checksums
 
         checksums(arguments)
+    elif name == "relays":
+        from .relays import main as relays
+
+        relays(arguments)
     elif name == "gpu":
         from .gpu import main as gpu
 
         gpu(arguments)
     else:
-        known = "rate, speed, channels, scaling, restarts, tracing, watching, flow-control, many-hosts, checksums, gpu"
-        sys.exit(f"python -m benchmarks: there is no {name!r}, but {known}")
+        known = "rate, speed, channels, scaling, restarts, tracing, watching, flow-control, many-hosts, relays, checksums"
+        sys.exit(f"python -m benchmarks: there is no {name!r}; there are {known} and gpu")
 
 
 if __name__ == "__main__":
