@@ -1,4 +1,7 @@
-"""With --encrypt nobody on the line reads what crosses between hosts, and nobody changes it unnoticed."""
+"""With --encrypt nobody on the line reads what crosses between hosts, and nobody changes it unnoticed.
+
+``WILKINS_PROFILE`` with a profile of ``encrypt: true`` lets all other tests over hosts encrypt, too.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,13 @@ from wilkins.errors import ResourceError
 from wilkins.launch.hosts import encryption
 from wilkins.transport.board import native_library
 
-CAN = native_library().with_name(encryption.CIPHER).exists()
+CIPHER = native_library().with_name(encryption.CIPHER)
+"""It is there where OpenSSL was."""
 
 pytestmark = [
     pytest.mark.timeout(150),
     pytest.mark.xdist_group("hosts"),
-    pytest.mark.skipif(not CAN, reason="the layer was built without OpenSSL"),
+    pytest.mark.needs(f"file:{CIPHER}"),
 ]
 ON_RIG = pytest.mark.needs("root", "namespaces", *NEEDS)
 
@@ -136,10 +140,9 @@ def test_values_are_right(tmp_path: Path, pieces: int) -> None:
 
 def test_nothing_of_openssl_can_be_seen_from_outside() -> None:
     """And a program's own is not asked for."""
-    library = native_library().with_name(encryption.CIPHER)
-    shown = must_run(library.parent, "nm", "--dynamic", "--defined-only", library).split()
+    shown = must_run(CIPHER.parent, "nm", "--dynamic", "--defined-only", CIPHER).split()
     assert shown[2::3] == ["wilkins_cipher"]
-    dynamic = must_run(library.parent, "readelf", "--dynamic", "--wide", library)
+    dynamic = must_run(CIPHER.parent, "readelf", "--dynamic", "--wide", CIPHER)
     assert set(re.findall(r"\(NEEDED\).*\[(\w+)", dynamic)) <= {"libc", "libdl", "libpthread", "ld"}
 
 

@@ -70,6 +70,26 @@ def test_who_knows_the_key_comes_in_and_is_heard() -> None:
         assert came(accepted) and accepted[0].recv(100) == b"first words"
 
 
+def test_both_sides_make_the_same_keys_of_a_connection_and_of_no_other() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    made = []
+    with contextlib.closing(handshake.AuthenticatedListener(listener, "steps", KEY)) as server:
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", port), timeout=WITHIN) as wire:
+                seen: list[bytes] = []
+                client = threading.Thread(target=lambda: seen.append(handshake.authenticate(wire, "steps", KEY)))  # noqa: B023
+                client.start()
+                accepted = next(iter(server))
+                client.join(WITHIN)
+                own = handshake.frame_keys(KEY, "steps", "client", seen[0])
+                theirs = handshake.frame_keys(KEY, "steps", "server", server.seen(accepted))
+                accepted.close()
+            assert own == theirs[16:] + theirs[:16]
+            made += [own[:16], own[16:]]
+    assert len(set(made)) == 4
+
+
 @pytest.mark.parametrize("wrong", [{"key": bytes(16)}, {"service": "files"}], ids=["key", "service"])
 def test_who_does_not_know_it_is_shut_out(wrong: dict[str, str | bytes]) -> None:
     with opened() as (port, accepted):

@@ -114,7 +114,7 @@ std::string framed(const std::string& text) {
 void talk(const std::string& text) {
     int ends[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    serve_far_file(ends[1], nullptr);
+    serve_far_file(ends[1], nullptr, nullptr);
     size_t said = 0, heard = 0;
     char answers[4096];
     for (bool over = false; !over;) {
