@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from wilkins.errors import ResourceError
 from wilkins.transport import fabric, far_files, handshake, relay_messages, steps
 from wilkins.transport.board import native_library
 from wilkins.transport.errors import NoSuchPort
@@ -299,7 +300,10 @@ def _library() -> ctypes.PyDLL:
 
 def main(args: Sequence[str]) -> None:
     """Be a half: its arguments are those of the command."""
-    {"send": send, "receive": receive}[args[0]](*args[1:])
+    try:
+        {"send": send, "receive": receive}[args[0]](*args[1:])
+    except ResourceError as failure:
+        raise SystemExit(f"wilkins: error: {failure}") from None
 
 
 if __name__ == "__main__":

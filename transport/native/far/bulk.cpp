@@ -24,17 +24,17 @@ constexpr size_t kBatch = 256;
 #endif
 
 // Bytes at their place in what crosses.
-struct Part {
+struct Section {
     unsigned char* bytes;
     uint64_t at;
     uint64_t length;
 };
 
-struct Parts {
-    std::vector<Part> messages;
-    std::vector<Part> small;
+struct Sections {
+    std::vector<Section> messages;
+    std::vector<Section> small;
 
-    explicit Parts(Pieces pieces) {
+    explicit Sections(Pieces pieces) {
         for (uint64_t at = 0; !pieces.done();) {
             const iovec piece = pieces.first();
             auto* const bytes = static_cast<unsigned char*>(piece.iov_base);
@@ -49,29 +49,30 @@ struct Parts {
 
     Pieces small_pieces() const {
         Pieces pieces;
-        for (const Part& part : small) pieces.add(part.bytes, part.length);
+        for (const Section& section : small) pieces.add(section.bytes, section.length);
         return pieces;
     }
 
-    // Where in what crosses these ranges of the small parts are.
+    // Where in what crosses these ranges of the small sections are.
     void place(const std::vector<ByteRange>& ranges, std::vector<ByteRange>* out) const {
         uint64_t before = 0;
-        for (const Part& part : small) {
+        for (const Section& section : small) {
             for (const ByteRange& range : ranges) {
                 const uint64_t begin = std::max(range.begin, before);
-                const uint64_t end = std::min(range.end, before + part.length);
-                if (begin < end) out->push_back({part.at + begin - before, part.at + end - before});
+                const uint64_t end = std::min(range.end, before + section.length);
+                if (begin < end) out->push_back({section.at + begin - before, section.at + end - before});
             }
-            before += part.length;
+            before += section.length;
         }
     }
 };
 
 // Calls for each block of which a checksum crosses.
 template <class Call>
-void for_blocks(const Part& part, Call call) {
-    for (uint64_t done = 0; done < part.length; done += Connection::kMostBytes)
-        call(part.bytes + done, part.at + done, std::min<uint64_t>(Connection::kMostBytes, part.length - done));
+void for_blocks(const Section& section, Call call) {
+    for (uint64_t done = 0; done < section.length; done += Connection::kMostBytes)
+        call(section.bytes + done, section.at + done,
+             std::min<uint64_t>(Connection::kMostBytes, section.length - done));
 }
 
 uint32_t sum_of(const unsigned char* bytes, uint64_t length) {
@@ -89,11 +90,11 @@ uint32_t known_sum(const std::vector<uint32_t>& sums, uint64_t at, uint64_t leng
 
 // Messages whose checksums cross together.
 struct Batch {
-    const Part* begin;
-    const Part* end;
+    const Section* begin;
+    const Section* end;
 };
 
-std::vector<Batch> batches_of(const std::vector<Part>& messages) {
+std::vector<Batch> batches_of(const std::vector<Section>& messages) {
     std::vector<Batch> batches;
     for (size_t at = 0; at < messages.size(); at += kBatch)
         batches.push_back({messages.data() + at, messages.data() + std::min(messages.size(), at + kBatch)});
@@ -103,11 +104,11 @@ std::vector<Batch> batches_of(const std::vector<Part>& messages) {
 int send_batch(Connection& words, Ucx& ucx, const Batch& batch, const std::vector<uint32_t>* known,
                const Ucx::Over& over) {
     std::vector<uint32_t> sums;
-    for (const Part* part = batch.begin; part < batch.end; ++part) {
+    for (const Section* section = batch.begin; section < batch.end; ++section) {
         while (ucx.under_way() >= kUnderWay)
             if (const int error = ucx.wait(over)) return error;
-        if (const int error = ucx.send(part->bytes, part->length)) return error;
-        for_blocks(*part, [&](const unsigned char* bytes, uint64_t at, uint64_t length) {
+        if (const int error = ucx.send(section->bytes, section->length)) return error;
+        for_blocks(*section, [&](const unsigned char* bytes, uint64_t at, uint64_t length) {
             sums.push_back(known ? known_sum(*known, at, length) : sum_of(bytes, length));
             ucx.move_on();
         });
@@ -116,9 +117,9 @@ int send_batch(Connection& words, Ucx& ucx, const Batch& batch, const std::vecto
     return words.send_words(Connection::one_piece(sums.data(), sums.size() * sizeof(uint32_t)));
 }
 
-int send_messages(Connection& words, Ucx& ucx, const Parts& parts, const std::vector<uint32_t>* known,
+int send_messages(Connection& words, Ucx& ucx, const Sections& sections, const std::vector<uint32_t>* known,
                   const Ucx::Over& over) {
-    for (const Batch& batch : batches_of(parts.messages))
+    for (const Batch& batch : batches_of(sections.messages))
         if (const int error = send_batch(words, ucx, batch, known, over)) return error;
     while (ucx.under_way() > 0)
         if (const int error = ucx.wait(over)) return error;
@@ -126,15 +127,15 @@ int send_messages(Connection& words, Ucx& ucx, const Parts& parts, const std::ve
 }
 
 int receive_batch(Ucx& ucx, const Batch& batch, const Ucx::Over& over, std::vector<uint32_t>* sums) {
-    const Part* next = batch.begin;
-    for (const Part* part = batch.begin; part < batch.end; ++part) {
+    const Section* next = batch.begin;
+    for (const Section* section = batch.begin; section < batch.end; ++section) {
         for (; next < batch.end && ucx.under_way() < kUnderWay; ++next)
             if (const int error = ucx.receive(next->bytes, next->length)) return error;
         if (const int error = ucx.wait(over)) return error;
 #ifdef WILKINS_HOOKS
-        if (fault::flips(true)) part->bytes[part->length / 3] ^= 4;
+        if (fault::flips(true)) section->bytes[section->length / 3] ^= 4;
 #endif
-        for_blocks(*part, [&](const unsigned char* bytes, uint64_t, uint64_t length) {
+        for_blocks(*section, [&](const unsigned char* bytes, uint64_t, uint64_t length) {
             sums->push_back(sum_of(bytes, length));
             ucx.move_on();
         });
@@ -142,16 +143,16 @@ int receive_batch(Ucx& ucx, const Batch& batch, const Ucx::Over& over, std::vect
     return ucx.flush(over);
 }
 
-int receive_messages(Connection& words, Ucx& ucx, const Parts& parts, const Ucx::Over& over,
+int receive_messages(Connection& words, Ucx& ucx, const Sections& sections, const Ucx::Over& over,
                      std::vector<ByteRange>* damaged) {
-    for (const Batch& batch : batches_of(parts.messages)) {
+    for (const Batch& batch : batches_of(sections.messages)) {
         std::vector<uint32_t> sums;
         if (const int error = receive_batch(ucx, batch, over, &sums)) return error;
         std::vector<uint32_t> sent(sums.size());
         if (const int error = words.receive(sent.data(), sent.size() * sizeof(uint32_t))) return error;
         auto own = sums.begin(), other = sent.begin();
-        for (const Part* part = batch.begin; part < batch.end; ++part)
-            for_blocks(*part, [&](const unsigned char*, uint64_t at, uint64_t length) {
+        for (const Section* section = batch.begin; section < batch.end; ++section)
+            for_blocks(*section, [&](const unsigned char*, uint64_t at, uint64_t length) {
                 if (*own++ != *other++) damaged->push_back({at, at + length});
             });
     }
@@ -167,26 +168,26 @@ bool is_bulk(Pieces pieces) {
 }
 
 int send_bulk(Connection& words, Ucx& ucx, Pieces bytes, const std::vector<uint32_t>* sums, const Ucx::Over& over) {
-    const Parts parts(std::move(bytes));
-    int error = words.send_bytes(parts.small_pieces());
-    if (!error) error = send_messages(words, ucx, parts, sums, over);
+    const Sections sections(std::move(bytes));
+    int error = words.send_bytes(sections.small_pieces());
+    if (!error) error = send_messages(words, ucx, sections, sums, over);
     if (error) ucx.give_up();
     return error;
 }
 
 int receive_bulk(Connection& words, Ucx& ucx, Pieces to, const Ucx::Over& over, std::vector<ByteRange>* damaged) {
-    const Parts parts(std::move(to));
+    const Sections sections(std::move(to));
     damaged->clear();
-    int error = words.receive(parts.small_pieces());
+    int error = words.receive(sections.small_pieces());
     const std::vector<ByteRange> damaged_small = words.damaged();
     if (error == EBADMSG && !damaged_small.empty()) error = 0;
-    if (!error) error = receive_messages(words, ucx, parts, over, damaged);
+    if (!error) error = receive_messages(words, ucx, sections, over, damaged);
     if (error) {
         ucx.give_up();  // before anybody else gets this memory
         damaged->clear();
         return error;
     }
-    parts.place(damaged_small, damaged);
+    sections.place(damaged_small, damaged);
     std::sort(damaged->begin(), damaged->end(),
               [](const ByteRange& one, const ByteRange& other_range) { return one.begin < other_range.begin; });
     return damaged->empty() ? 0 : EBADMSG;

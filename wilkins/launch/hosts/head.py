@@ -63,7 +63,7 @@ from wilkins.launch.watch.stopping import Stop
 from wilkins.launch.watch.stuck import QUIET_FOR
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import HostPart, host_parts
-from wilkins.transport import handshake
+from wilkins.transport import fabric, handshake
 from wilkins.transport.report_table import Report
 from wilkins.values import asdict
 
@@ -93,6 +93,7 @@ def run(
     Raises:
         WilkinsError: the run could not be set up.
     """
+    fabric.wish()  # refuses a variable that relays could not use
     found = host_parts(plan)
     records = begin_run(plan, options)
     (records.path / "hosts").mkdir()
