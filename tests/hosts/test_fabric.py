@@ -147,7 +147,14 @@ def test_a_run_that_must_use_ucx_says_what_is_missing(tmp_path: Path) -> None:
     done = run(tmp_path, PAIR.format(steps=3, size=800_000, pause=0, keys=""), variables)
     assert done.code != 0
     logs = " ".join(file.read_text() for file in tmp_path.glob("wilkins-runs/*/hosts/*/*.log"))
-    assert "WILKINS_UCX=PATH" in logs and "Traceback" not in done.err
+    assert "WILKINS_UCX=PATH" in logs and "Traceback" not in logs
+
+
+@pytest.mark.timeout(60)
+def test_a_fabric_that_nobody_knows_is_refused_at_once(tmp_path: Path) -> None:
+    pseudo.programs(tmp_path)
+    done = run(tmp_path, PAIR.format(steps=3, size=800_000, pause=0, keys=""), {fabric.FABRIC: "rope"})
+    assert done.code == 2 and "must be one of auto, tcp, ucx, not 'rope'" in unwrapped(done.err)
 
 
 LIBRARIES = [
