@@ -100,7 +100,9 @@ def main() -> None:
 
         gpu(arguments)
     else:
-        known = "rate, speed, channels, scaling, restarts, tracing, watching, flow-control, many-hosts, relays, checksums"
+        known = (
+            "rate, speed, channels, scaling, restarts, tracing, watching, flow-control, many-hosts, relays, checksums"
+        )
         sys.exit(f"python -m benchmarks: there is no {name!r}; there are {known} and gpu")
 
 
