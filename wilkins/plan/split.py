@@ -150,6 +150,12 @@ def lead_host(task: TaskPlan) -> int:
     return task.share[0][0]
 
 
+def may_be_unused(plan: Plan, relay: Relay) -> bool:
+    """Whether all steps may come from other hosts: rank 0 writes those of most programs, and publishes what all write
+    together."""
+    return relay.made != lead_host(plan.tasks[plan.ports[relay.outport].task])
+
+
 def ranks_on(task: TaskPlan, host: int) -> range:
     """The task's ranks on a host."""
     return _ranges(task).get(host, range(0))

@@ -67,7 +67,7 @@ from wilkins.launch.watch.supervise import Supervisor, WholeRun
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import HostPart, host_parts
+from wilkins.plan.split import HostPart, host_parts, may_be_unused
 from wilkins.transport import handshake
 from wilkins.transport.board import Board, BoardHeldError, sweep
 from wilkins.transport.report_table import Report
@@ -258,13 +258,14 @@ class Keeper:
 
         def run(task: TaskPlan) -> TaskRun:
             of_run = task, board, ports, self._log(task, terminal), start
-            if task.index in senders:
+            if task.index in late:
                 return SenderRun(*of_run, ends=ends)
-            if task.is_relay:
+            if task.is_relay and task.index not in senders:
                 return ReceiverRun(self._relays, *of_run, ends=ends)
             return TaskRun(*of_run, ends=ends, go_back=back, together=among.get(task.index))
 
         senders = dict(self.part.senders)
+        late = {place for place, relay in senders.items() if may_be_unused(self._plan, relay)}
         crew = [run(task) for task in plan.tasks]
         self._lookout = ends.lookout = Lookout(board, self._relays, crew)
         self._inbox.register(self._relays, selectors.EVENT_READ, self._note_arrivals)

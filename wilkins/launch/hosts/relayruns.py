@@ -1,7 +1,8 @@
-"""The halves of relays as tasks that start late: a sender with the first step of its port, a receiver when that comes.
+"""The halves of relays as tasks that start late.
 
-A relay that carries no step takes no process: its sender's host says at the end that none comes. What other tasks see
-of it on the board is what they would see of one that runs.
+A receiver starts when its sender comes. A sender starts with the first step of its port, where it may have none: it is
+not on the host of its producer's rank 0. A relay that carries no step then takes no process: its sender's host says at
+the end that none comes. What other tasks see of it on the board is what they would see of one that runs.
 """
 
 from __future__ import annotations
