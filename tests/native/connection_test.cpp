@@ -3,6 +3,8 @@
 #include "far/connection.hpp"
 
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -301,6 +303,15 @@ void sealed_frames_have_one_place() {
         CHECK(wire.size() == bytes.size() + sizeof(far::FrameHead) + 4 + cipher::kTag);
     }
     CHECK(wires[0] != wires[1]);
+    if (const pid_t child = fork(); child != 0) {
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    } else {  // it has the same keys, and would use the nonces of its parent once more
+        const Pair pair;
+        Connection connection(pair.ends[0]);
+        connection.seal_with(sends);
+        _exit(connection.send_words(Connection::one_piece(bytes.data(), bytes.size())) == EPROTO ? 0 : 1);
+    }
     using Taken = std::vector<bool>;
     CHECK(taken(wires, bytes.size()) == Taken({true, true, true}));
     CHECK(taken({wires[0], wires[0]}, bytes.size()) == Taken({true, false}));                   // again

@@ -2,6 +2,7 @@
 #include "far/sealing.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -49,6 +50,7 @@ Sealing::~Sealing() {
 }
 
 bool Sealing::seal(const void* head, size_t head_length, unsigned char* bytes, size_t length, unsigned char* tag) {
+    if (getpid() != process_) return false;
     unsigned char nonce[cipher::kNonce];
     write_nonce(sent_++, nonce);
     return functions_->encrypt(sends_, nonce, head, head_length, bytes, length, tag);

@@ -1,6 +1,9 @@
 // What makes frames between hosts unreadable and unchangeable for others, where a run encrypts.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,16 +27,18 @@ public:
     Sealing& operator=(const Sealing&) = delete;
 
     // Encrypts the next frame's bytes in place. `head`: what is sent in clear before them, and can be changed no more.
+    // False in a fork: it counts as this process does, and who sees two frames of one nonce can tell what differs.
     bool seal(const void* head, size_t head_length, unsigned char* bytes, size_t length, unsigned char* tag);
     // Decrypts them. False: they are not the next ones that the other side has sent.
     bool open(const void* head, size_t head_length, unsigned char* bytes, size_t length, const unsigned char* tag);
 
 private:
-    explicit Sealing(const cipher::Functions* functions) : functions_(functions) {}
+    explicit Sealing(const cipher::Functions* functions) : functions_(functions), process_(getpid()) {}
 
     const cipher::Functions* functions_;
     void* sends_ = nullptr;
     void* receives_ = nullptr;
+    pid_t process_;
     uint64_t sent_ = 0, received_ = 0;  // frames
 };
 
