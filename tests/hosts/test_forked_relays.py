@@ -6,13 +6,14 @@ import contextlib
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 from hosts import pseudo
 from hosts.pseudo import HERE
 
-from support.running import WILKINS, processes_in, started_tree, wait_for
+from support.running import WILKINS, processes_in, run_tree, started_tree, wait_for, write_program
 from wilkins.launch.hosts.nursery import FEW
 from wilkins.launch.programs import process
 
@@ -71,3 +72,39 @@ def test_one_is_killed(tmp_path: Path, killed: str) -> None:
     if killed == "half":
         assert re.search(r"the relay that brings the steps of write.* for read .*killed by SIGKILL", done.err), done.err
     assert boards and not any(Path(board).exists() for board in boards)
+
+
+PORTS = 40
+
+
+@pytest.mark.nightly
+def test_a_host_with_more_relays_than_it_may_have_files_open(tmp_path: Path) -> None:
+    """If it may have as many when it asks; its programs may not."""
+    write_program(
+        tmp_path / "write.py",
+        f"""#!{sys.executable}
+import resource
+for port in range({PORTS}):
+    open(f"f{{port}}.raw", "w").write(str(port))
+print("may open", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+""",
+    )
+    write_program(
+        tmp_path / "read.py",
+        f"""#!{sys.executable}
+import resource
+for port in range({PORTS}):
+    assert open(f"f{{port}}.raw").read() == str(port)
+print("may open", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+""",
+    )
+    ports = ", ".join(f"{{filename: f{port}.raw}}" for port in range(PORTS))
+    (tmp_path / "workflow.yaml").write_text(f"""
+tasks:
+  - {{func: ./write.py, outports: [{ports}]}}
+  - {{func: ./read.py, inports: [{ports}]}}
+""")
+    words = ["sh", "-c", 'ulimit -Sn 100; exec "$@"', "sh", *WILKINS, "run", "--hosts", "a:1,b:1", "workflow.yaml"]
+    done = run_tree(words, 90, tmp_path, {"WILKINS_RSH": str(HERE)})
+    assert done.code == 0, done.err
+    assert done.out.count("may open 100") == 2

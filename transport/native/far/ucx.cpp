@@ -31,15 +31,31 @@ constexpr int kLook = 50;
 // A connection that is given up is closed within so many looks.
 constexpr int kLooksToClose = 40;
 
-#define WILKINS_UCX_FUNCTIONS(X)                                                                               \
-    X(ucp_config_read)                                                                                         \
-    X(ucp_config_modify)                                                                                       \
-    X(ucp_config_release)                                                                                      \
-    X(ucp_init_version)                                                                                        \
-    X(ucp_worker_create) X(ucp_worker_query) X(ucp_worker_get_efd) X(ucp_worker_arm) X(ucp_worker_progress)    \
-        X(ucp_worker_flush_nbx) X(ucp_ep_create) X(ucp_ep_close_nbx) X(ucp_ep_print_info) X(ucp_tag_send_nbx)  \
-            X(ucp_tag_recv_nbx) X(ucp_tag_recv_request_test) X(ucp_request_check_status) X(ucp_request_cancel) \
-                X(ucp_request_free) X(ucp_mem_map) X(ucp_mem_unmap) X(ucp_get_version_string)
+// clang-format off
+#define WILKINS_UCX_FUNCTIONS(X) \
+    X(ucp_config_read) \
+    X(ucp_config_modify) \
+    X(ucp_config_release) \
+    X(ucp_init_version) \
+    X(ucp_worker_create) \
+    X(ucp_worker_query) \
+    X(ucp_worker_get_efd) \
+    X(ucp_worker_arm) \
+    X(ucp_worker_progress) \
+    X(ucp_worker_flush_nbx) \
+    X(ucp_ep_create) \
+    X(ucp_ep_close_nbx) \
+    X(ucp_ep_print_info) \
+    X(ucp_tag_send_nbx) \
+    X(ucp_tag_recv_nbx) \
+    X(ucp_tag_recv_request_test) \
+    X(ucp_request_check_status) \
+    X(ucp_request_cancel) \
+    X(ucp_request_free) \
+    X(ucp_mem_map) \
+    X(ucp_mem_unmap) \
+    X(ucp_get_version_string)
+// clang-format on
 
 struct Functions {
 #define WILKINS_UCX_MEMBER(name) decltype(&::name) name = nullptr;

@@ -103,18 +103,17 @@ int OtherHalf::send_meanwhile(std::vector<char> words, Pieces bytes) {
     sigset_t all, before;  // signals are for the thread that calls
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    sent_ = std::async(std::launch::async,
-                       [this, wire = wire_, sealing = sealing_, words = std::move(words), bytes = std::move(bytes)] {
-                           const auto over = [] { return process().board.head().stopped ? EINTR : 0; };
-                           Connection connection(wire);
-                           connection.seal_with(sealing);
-                           int error = connection.send_words(Connection::one_piece(words.data(), words.size()), true);
-                           if (!error)
-                               error = by_ucx(bytes) ? send_by_ucx(connection, bytes, nullptr, over)
-                                                     : connection.send_bytes(bytes);
-                           if (error) shutdown(wire, SHUT_RDWR);  // both halves wait for what comes
-                           return error;
-                       });
+    sent_ = std::async(std::launch::async, [this, wire = wire_, sealing = sealing_, words = std::move(words),
+                                            bytes = std::move(bytes)] {
+        const auto over = [] { return process().board.head().stopped ? EINTR : 0; };
+        Connection connection(wire);
+        connection.seal_with(sealing);
+        int error = connection.send_words(Connection::one_piece(words.data(), words.size()), true);
+        if (!error)
+            error = by_ucx(bytes) ? send_by_ucx(connection, bytes, nullptr, over) : connection.send_bytes(bytes);
+        if (error) shutdown(wire, SHUT_RDWR);  // both halves wait for what comes
+        return error;
+    });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return 0;
 }

@@ -18,7 +18,6 @@ from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.clocks import compared
 from wilkins.launch.hosts.control import SILENT_FOR, Control, Message, unpacked
 from wilkins.launch.hosts.crossings import crossings_of, host_trace
-from wilkins.launch.hosts.descriptors import raise_limit
 from wilkins.launch.hosts.host import Host, cleaning, end, started
 from wilkins.launch.hosts.merge import ends_of, merged, wrong
 from wilkins.launch.hosts.messages import (
@@ -53,7 +52,7 @@ from wilkins.launch.hosts.status import Echo, HostStatus, PartEnded, Status
 from wilkins.launch.options import Ended, RunOptions
 from wilkins.launch.programs.environment import user_environment
 from wilkins.launch.programs.output import Terminal
-from wilkins.launch.programs.process import GRACE
+from wilkins.launch.programs.process import GRACE, allow_open_files
 from wilkins.launch.programs.signals import Signals
 from wilkins.launch.records.conclude import Ending, report_end
 from wilkins.launch.records.rundir import CLOCKS, RunDirectory
@@ -66,6 +65,9 @@ from wilkins.plan.split import HostPart, host_parts
 from wilkins.transport import fabric, handshake
 from wilkins.transport.report_table import Report
 from wilkins.values import asdict
+
+_FILES_OF_A_HOST = 2
+"""That its standard streams take here."""
 
 _UP_WITHIN = 60.0
 """Seconds within which a keeper must be there."""
@@ -150,7 +152,7 @@ class Head:
             self._require_encryption(found)
         else:
             handshake.write_key(records.path / "hosts", self._key)
-        raise_limit()
+        allow_open_files(_FILES_OF_A_HOST * len(found))
         for part in found:
             self.hosts.append(self.start(part))
         self._pulse = Control.with_pulse([host.control for host in self.hosts], options.patience)

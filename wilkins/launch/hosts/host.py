@@ -12,9 +12,9 @@ from pathlib import Path
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.control import Control
-from wilkins.launch.hosts.descriptors import given_back
 from wilkins.launch.hosts.remote import address, remote_command
 from wilkins.launch.hosts.status import HostResult, HostStatus
+from wilkins.launch.programs.process import give_limit_back
 from wilkins.plan.split import HostPart
 from wilkins.transport.report_table import Report
 from wilkins.values import dataclass
@@ -77,7 +77,7 @@ def started(part: HostPart, name: str, run: Path) -> Host:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=given_back,
+                preexec_fn=give_limit_back,
             )
         except OSError as error:
             raise ResourceError(f"the host {name} cannot be reached: {words[0]}: {error.strerror}") from error

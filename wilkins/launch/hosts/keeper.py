@@ -55,7 +55,7 @@ from wilkins.launch.options import going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs.guard import VARIABLE, Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal
-from wilkins.launch.programs.process import Program
+from wilkins.launch.programs.process import Program, allow_open_files
 from wilkins.launch.records.datasets import missing_datasets
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import old_names
@@ -71,6 +71,9 @@ from wilkins.plan.split import HostPart, host_parts, may_be_unused
 from wilkins.transport import handshake
 from wilkins.transport.board import Board, BoardHeldError, sweep
 from wilkins.transport.report_table import Report
+
+_FILES_OF_A_RELAY = 4
+"""That a half of it takes in the keeper: where it listens, what it prints, its end, and its messages."""
 
 _SEES_WITHIN = 20.0
 """Seconds within which a file that another host has written must be seen."""
@@ -174,6 +177,7 @@ class Keeper:
         if self._encrypts:
             require_cipher()
         self._key = setup.key or _seen(self.run / "hosts" / handshake.KEY_FILE)
+        allow_open_files(_FILES_OF_A_RELAY * (len(self.part.senders) + len(self.part.receivers)))
         self._relays = Relays(plan, self.part)
         self._go_back = setup.go_back
         self._quiet = setup.quiet

@@ -19,7 +19,8 @@ _ANSWERS_WITHIN = 20.0
 
 
 class Nursery:
-    """The process, started when it is first needed."""
+    """The process, started when it is first needed. It may have as many open files as this one: halves inherit some
+    by their numbers."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """`environment`: of the process, which all that it forks are seen with from outside."""

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import io
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -22,6 +23,11 @@ OUTPUT = "WILKINS_OUTPUT"
 
 GRACE = 3.0
 """Seconds between the polite request to end and the end."""
+
+_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
+"""How many files this process may have open, as it was started: many systems allow 1,024 unless asked for more."""
+
+_USUAL_FILES = 200
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -40,6 +46,19 @@ class Program:
 def adopt_orphans(adopt: bool = True) -> None:
     """Processes whose parents die become this process's children, so that they can be found and reaped."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
+
+
+def allow_open_files(count: int) -> None:
+    """Allow this process so many open files beside the usual ones, as far as the system does. Programs that it starts
+    get the limit that it was given."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if count > soft - _USUAL_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def give_limit_back() -> None:
+    """In a child, before it is a program: allow as many open files as this process was given."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, _FILES)
 
 
 def end_with_parent() -> None:
@@ -77,6 +96,7 @@ def start(
             stderr=write_end if capture else None,
             pass_fds=tuple(pass_fds),
             start_new_session=True,
+            preexec_fn=None if resource.getrlimit(resource.RLIMIT_NOFILE) == _FILES else give_limit_back,
         )
     except BaseException:
         if capture:
