@@ -25,6 +25,7 @@ SETUP: dict[str, Any] = {
     "patience": 2.5,
     "folder": "/f",
     "environment": {"A": "b", "C": "\udcff"},
+    "key": "00ff",
 }
 SAMPLES: list[Message] = [
     Setup(**SETUP),
