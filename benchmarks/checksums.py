@@ -97,9 +97,10 @@ def build(folder: Path) -> dict[bool, Path]:
     built = {}
     for sums, checksum in ((True, NATIVE / "far/checksum.cpp"), (False, PROGRAMS / "no_checksum.cpp")):
         built[sums] = folder / ("with" if sums else "without")
-        sources = [str(PROGRAMS / "crossing.cpp"), str(NATIVE / "far/connection.cpp"), str(checksum)]
+        far = [str(NATIVE / "far" / name) for name in ("connection.cpp", "sealing.cpp")]
+        sources = [str(PROGRAMS / "crossing.cpp"), *far, str(checksum)]
         options = ["-std=c++17", "-O3", "-DNDEBUG", f"-I{NATIVE}"]
-        subprocess.run([compiler, *options, *sources, "-o", str(built[sums])], check=True)
+        subprocess.run([compiler, *options, *sources, "-o", str(built[sums]), "-ldl"], check=True)
     return built
 
 
