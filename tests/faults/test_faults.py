@@ -257,7 +257,8 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "snapshot": (Scene("sim", "flush", outport="filename: out.h5, publish: flush"),),
     "start": (LAUNCHER,),
     "take": (LOOK,),
-    "trace": (replace(SIM, restart="files: state.h5"),),
+    # (Others write for it, too, unless they sleep.)
+    "trace": (replace(SIM, restart="files: state.h5", arrival=1, write_pause=0.02),),
     "trim": (SIM,),
     "withdraw": (Scene("sim", "remove", outport="filename: out.h5, publish: next", publishes=False),),
     "wait": (SLOW_LOOK, Scene("look", write_pause=0.02)),
