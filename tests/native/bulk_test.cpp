@@ -22,6 +22,7 @@
 
 #include "check.hpp"
 #include "far/checksum.hpp"
+#include "pair.hpp"
 
 using namespace wilkins;
 using far::Connection;
@@ -94,16 +95,6 @@ private:
     Line& line_;
     size_t sent_ = 0;
     std::deque<std::pair<void*, size_t>> expected_;
-};
-
-struct Pair {
-    Pair() { CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0); }
-    ~Pair() {
-        for (const int end : ends) close(end);
-    }
-    Pair(const Pair&) = delete;
-    Pair& operator=(const Pair&) = delete;
-    int ends[2];
 };
 
 std::vector<char> any_bytes(size_t count) {

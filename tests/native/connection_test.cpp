@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "pair.hpp"
 
 using namespace wilkins;
 using far::Checksum;
@@ -88,16 +89,6 @@ Pieces cut(std::vector<char>& bytes) {
     }
     return pieces;
 }
-
-struct Pair {
-    Pair() { CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0); }
-    ~Pair() {
-        for (const int end : ends) close(end);
-    }
-    Pair(const Pair&) = delete;
-    Pair& operator=(const Pair&) = delete;
-    int ends[2];
-};
 
 // Of a connection whose frames are sealed: what one side has, or the other. nullptr: the layer was built without that.
 std::shared_ptr<Sealing> sealing(bool server) {

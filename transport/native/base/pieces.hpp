@@ -40,14 +40,11 @@ public:
                        pieces_.begin() + static_cast<std::ptrdiff_t>(end));
         window_.front() = {static_cast<char*>(window_.front().iov_base) + moved_, window_.front().iov_len - moved_};
         window_.back().iov_len = std::min<uint64_t>(window_.back().iov_len, most - before);
-        is_last_ = end == pieces_.size() && window_.back().iov_len == left(end - 1);
         message_ = {};
         message_.msg_iov = window_.data();
         message_.msg_iovlen = window_.size();
         return &message_;
     }
-    // True if nothing follows what `next` has given.
-    bool is_last() const { return is_last_; }
 
     // So much of it has been moved.
     void advance(uint64_t count) {
@@ -70,7 +67,6 @@ private:
     msghdr message_{};
     size_t at_ = 0;       // the piece that is next,
     uint64_t moved_ = 0;  // and how much of it has been moved
-    bool is_last_ = false;
 };
 
 }  // namespace wilkins
