@@ -8,10 +8,7 @@ import errno
 import fcntl
 import json
 import os
-import shutil
-import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +17,7 @@ from wilkins import atomic
 from wilkins.errors import WilkinsError
 from wilkins.transport import plan_table, report_table
 from wilkins.transport.plan_table import Arrays, Begin, BoardChannel, BoardPort, BoardTask, FirstStep
+from wilkins.transport.removal import SEGMENTS, SHARED_MEMORY, remove_run
 from wilkins.transport.report_table import FailedOpen, Holder, Report
 from wilkins.values import restored
 
@@ -28,12 +26,8 @@ if TYPE_CHECKING:
 
 VERSION = plan_table.VERSION ^ report_table.VERSION
 """Of what this package and the library tell each other."""
-SHARED_MEMORY = Path("/dev/shm")
-_SEGMENTS = "segments"
 _NAME_MAX = 1024
 _NO_TEXT = ctypes.c_size_t(-1).value
-_ANSWERS_WITHIN = 5.0
-"""Seconds for which a disk is waited for that is to remove a run's hidden files."""
 Listed = Literal["no", "some", "all"]
 """What a program has read: also what no listing had shown it, or steps that one had, or after one that showed all."""
 
@@ -140,10 +134,6 @@ def _native() -> ctypes.CDLL:
 def _check(code: int, what: str, path: Path | None = None) -> None:
     if code:
         raise OSError(code, f"{what}: {os.strerror(code)}", str(path) if path else None)
-
-
-def _run_folders(root: Path) -> list[Path]:
-    return sorted(root.glob(f"wilkins-{os.getuid()}-*"))
 
 
 class Board:
@@ -551,7 +541,7 @@ class Board:
 
     def note_segment(self, segment: Path) -> None:
         """Let `remove_run` remove this, too: shared memory that a killed job of the run would leave."""
-        with (self.path / _SEGMENTS).open("ab") as noted:
+        with (self.path / SEGMENTS).open("ab") as noted:
             noted.write(os.fsencode(segment) + b"\n")
 
     def remove(self) -> list[Path]:
@@ -560,123 +550,3 @@ class Board:
         left = remove_run(self.path)
         self.close()
         return left
-
-
-def remove_run(folder: Path) -> list[Path]:
-    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see steps/disk.hpp), and
-    the shared memory of others that was noted there.
-
-    Returns:
-        Folders on a disk that does not answer, in which such files are left. The run's folder then stays, without what
-        takes memory, so that they can be found when the disk answers again.
-    """
-    _unlink_noted(folder)
-    hidden = _hidden(folder)
-    if hidden and not _done_in_time(hidden):
-        for kind in ("a[0-9]*", "n[0-9]*", "p[0-9a-f]*"):  # arenas, those made ready, parts of files of several hosts
-            for memory in _within(folder, kind):
-                with contextlib.suppress(OSError):
-                    if not memory.is_symlink():
-                        memory.unlink()
-        return sorted({path.parent for path in hidden})
-    shutil.rmtree(folder, ignore_errors=True)
-    return []
-
-
-def _unlink_noted(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        for segment in (folder / _SEGMENTS).read_bytes().splitlines():
-            with contextlib.suppress(OSError):
-                os.unlink(segment)  # noqa: PTH108 - names are bytes
-
-
-def _within(folder: Path, pattern: str) -> list[Path]:
-    """What matches in a folder, which another sweep may be removing: what is gone matches nothing."""
-    try:
-        return [path for path in folder.iterdir() if path.match(pattern)]
-    except OSError:
-        return []
-
-
-def _hidden(folder: Path) -> list[Path]:
-    """The hidden names of a run's files on disk; asks no disk."""
-    found: dict[Path, None] = {}
-    for link in _within(folder, "f[0-9]*"):
-        with contextlib.suppress(OSError):
-            hidden = link.readlink().with_name(f".{folder.name}-{link.name[1:]}")
-            found.update({hidden: None, hidden.with_name(f"{hidden.name}.new"): None})
-    for link in _within(folder, "a[0-9]*"):  # of a rename that was cut short, the other link may lead elsewhere
-        with contextlib.suppress(OSError):
-            hidden = link.readlink()
-            if hidden.name.startswith(f".{folder.name}-"):
-                found[hidden] = None
-    return list(found)
-
-
-def _done_in_time(paths: Sequence[Path]) -> bool:
-    """Remove files in a process of its own, for a disk may answer late or never; False if it does not in time."""
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setsid()
-            os.closerange(0, os.sysconf("SC_OPEN_MAX"))  # it may outlive this process, and must hold no lock or pipe
-            for path in paths:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-        finally:
-            os._exit(0)
-    until = time.monotonic() + _ANSWERS_WITHIN
-    pause = 0.001
-    while os.waitpid(child, os.WNOHANG)[0] == 0:
-        if time.monotonic() > until:
-            os.kill(child, signal.SIGKILL)  # a process that waits for a disk may end late all the same
-            return False
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
-    return True
-
-
-def _is_own(folder: Path) -> bool:
-    try:
-        return folder.lstat().st_uid == os.getuid()
-    except FileNotFoundError:  # another sweep, or the run itself, removed it just now
-        return False
-
-
-def _is_dead(folder: Path) -> bool:
-    making = folder.suffix == ".new"  # its maker holds the lock on the folder until it has the one on the board
-    try:
-        descriptor = os.open(folder if making else folder / "board", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return _is_old(folder)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # An empty folder may have been made just now, its lock not yet taken.
-        return not making or (folder / "board").exists() or _is_old(folder)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-
-
-def _is_old(folder: Path) -> bool:
-    """A folder that has had no board for a minute never will."""
-    try:
-        return time.time() - folder.stat().st_mtime > 60
-    except OSError:
-        return False
-
-
-def sweep(root: Path = SHARED_MEMORY, on_left: Callable[[list[Path]], None] | None = None) -> list[Path]:
-    """Remove what dead runs of this user left in shared memory; returns the folders removed. `on_left` is called with
-    folders on a disk that does not answer, in which files of such a run stay."""
-    removed = []
-    for folder in _run_folders(root):
-        if not (_is_own(folder) and _is_dead(folder)):
-            continue
-        left = remove_run(folder)
-        if not left:
-            removed.append(folder)
-        elif on_left:
-            on_left(left)
-    return removed

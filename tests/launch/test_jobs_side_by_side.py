@@ -18,8 +18,9 @@ from support.running import WILKINS, Tree, processes_in, started_tree, wait_for,
 from wilkins.errors import ResourceError
 from wilkins.launch.job import rendezvous
 from wilkins.launch.job.rendezvous import Rendezvous
-from wilkins.transport.board import Board, remove_run, sweep
+from wilkins.transport.board import Board
 from wilkins.transport.plan_table import BoardTask
+from wilkins.transport.removal import remove_run, sweep
 
 ALLOCATION = {"SLURM_JOB_ID": "4243"}
 
@@ -291,7 +292,7 @@ def test_nobody_enters_what_a_killed_run_has_left(key: str, tmp_path: Path, monk
 SWEEP = """
 import os, sys
 from pathlib import Path
-from wilkins.transport.board import sweep
+from wilkins.transport.removal import sweep
 sys.stdin.read(1)
 sweep(Path(sys.argv[1]))
 """

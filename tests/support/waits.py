@@ -19,7 +19,8 @@ from wilkins.flow.trace import read_trace
 from wilkins.launch.hosts.merge import merged
 from wilkins.plan import planfile
 from wilkins.plan.split import host_parts
-from wilkins.transport.board import SHARED_MEMORY, Board
+from wilkins.transport.board import Board
+from wilkins.transport.removal import SHARED_MEMORY
 from wilkins.transport.report_table import Report
 from wilkins.values import replace
 

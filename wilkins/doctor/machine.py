@@ -18,7 +18,7 @@ from wilkins.plan.gpu_count import gpus_here
 from wilkins.plan.mpi import Family, launchers, library_family
 from wilkins.plan.program import system_libraries
 from wilkins.transport import fabric
-from wilkins.transport.board import SHARED_MEMORY
+from wilkins.transport.removal import SHARED_MEMORY
 
 _FIRST = {"pid": 0xEFFFFFFC, "user": 0xEFFFFFFD, "ipc": 0xEFFFFFFF}
 """Inodes of the namespaces in which a machine starts (`enum` in the kernel's ``proc_ns.h``)."""

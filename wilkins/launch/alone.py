@@ -28,7 +28,8 @@ from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.plan.cores import cores, oversubscribed
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.terminal import streams
-from wilkins.transport.board import Board, sweep
+from wilkins.transport.board import Board
+from wilkins.transport.removal import sweep
 
 
 def run(plan: Plan, options: RunOptions) -> Ended:

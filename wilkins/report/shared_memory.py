@@ -19,8 +19,8 @@ from wilkins.schema.patterns import is_wild
 from wilkins.spec.load import Document
 from wilkins.spec.workflow import InPort, TaskModel
 from wilkins.terminal.tables import size
-from wilkins.transport.board import SHARED_MEMORY
 from wilkins.transport.plan_table import REORDER
+from wilkins.transport.removal import SHARED_MEMORY
 
 BLOCK = 64 << 10
 """Bytes by which the memory of a step grows (`kBlock` of the native layer)."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wilkins.launch.hosts import remote
 from wilkins.launch.programs.guard import end_members
-from wilkins.transport.board import sweep
+from wilkins.transport.removal import sweep
 
 
 def clean(run: Path, host: str) -> None:

@@ -69,7 +69,8 @@ from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import HostPart, host_parts, may_be_unused
 from wilkins.transport import handshake
-from wilkins.transport.board import Board, BoardHeldError, sweep
+from wilkins.transport.board import Board, BoardHeldError
+from wilkins.transport.removal import sweep
 from wilkins.transport.report_table import Report
 
 _FILES_OF_A_RELAY = 4

@@ -26,7 +26,8 @@ from wilkins.launch.watch.notices import report_of
 from wilkins.plan import planfile
 from wilkins.plan.cores import oversubscribed
 from wilkins.terminal.reporting import report
-from wilkins.transport.board import Board, sweep
+from wilkins.transport.board import Board
+from wilkins.transport.removal import sweep
 from wilkins.values import asdict, replace
 
 

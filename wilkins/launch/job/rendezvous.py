@@ -27,7 +27,8 @@ from typing import Any
 from wilkins import atomic
 from wilkins.errors import ResourceError, refused
 from wilkins.launch.programs.output import report_leftovers
-from wilkins.transport.board import SHARED_MEMORY, Board, remove_run
+from wilkins.transport.board import Board
+from wilkins.transport.removal import SHARED_MEMORY, remove_run
 
 RUNNING, OVER, ENDED, SEEN = 0, 1, 2, 3
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from wilkins.errors import ResourceError
 from wilkins.launch.programs import process
 from wilkins.launch.programs.output import say
-from wilkins.transport.board import sweep
+from wilkins.transport.removal import sweep
 
 VARIABLE = "WILKINS_LAUNCHER"
 """Marks the processes a launcher started, and all they started, wherever they hang now."""
