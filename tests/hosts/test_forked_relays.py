@@ -14,8 +14,10 @@ from hosts import pseudo
 from hosts.pseudo import HERE
 
 from support.running import WILKINS, processes_in, run_tree, started_tree, wait_for, write_program
-from wilkins.launch.hosts.nursery import FEW
+from wilkins.launch.hosts import nursery
+from wilkins.launch.hosts.nursery import FEW, Nursery
 from wilkins.launch.programs import process
+from wilkins.transport import relay_nursery
 
 pytestmark = [pytest.mark.timeout(120)]
 
@@ -60,18 +62,63 @@ def test_one_is_killed(tmp_path: Path, killed: str) -> None:
         keeper, session = parent_and_session(half)
         assert b"hosts.keeper" in Path(f"/proc/{keeper}/cmdline").read_bytes()
         assert session == half, "its own"
-        (nursery,) = (pid for pid in there["python"] if parent_and_session(pid)[0] == keeper)
+        (of_halves,) = (pid for pid in there["python"] if parent_and_session(pid)[0] == keeper)
         boards = {process.environment(pid).get("WILKINS_RUN", "") for pid in process.descendants(run.process.pid)} - {
             ""
         }
         if killed != "nobody":
-            os.kill({"nursery": nursery, "half": half, "keeper": keeper}[killed], signal.SIGKILL)
+            os.kill({"nursery": of_halves, "half": half, "keeper": keeper}[killed], signal.SIGKILL)
         done = run.wait(60)
         wait_for(lambda: not processes_in(tmp_path), 10, "the end of all")
     assert (done.code == 0) == (killed in ("nobody", "nursery")), done.said
     if killed == "half":
         assert re.search(r"the relay that brings the steps of write.* for read .*killed by SIGKILL", done.err), done.err
     assert boards and not any(Path(board).exists() for board in boards)
+
+
+SLOW = """
+import os, time
+from pathlib import Path
+from wilkins.transport import relay_nursery
+leave = relay_nursery._leave
+def slowly(keeper):
+    leave(keeper)
+    Path("half").write_text(str(os.getpid()))
+    while not Path("go").exists():
+        time.sleep(0.02)
+relay_nursery._leave = slowly
+relay_nursery.relay.main = lambda args: Path("worked").touch()
+relay_nursery.main()
+"""
+"""A process of which halves say only later that they are there."""
+
+
+@pytest.mark.parametrize("stands", ["process", "half"])
+def test_one_stands_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stands: str) -> None:
+    """The half is to be started by itself, then; it is not there twice, and nothing is left of what it inherits."""
+    monkeypatch.setattr(nursery, "_ANSWERS_WITHIN", 0.5 if stands == "process" else 4.0)
+    monkeypatch.chdir(tmp_path)
+    process.adopt_orphans()  # as keepers do
+    (tmp_path / "slow.py").write_text(SLOW)
+    if stands == "half":
+        monkeypatch.setattr(relay_nursery, "__file__", str(tmp_path / "slow.py"))
+    halves = Nursery(os.environ)
+    halves._wire = halves._started()
+    if stands == "process":
+        os.kill(halves._pid, signal.SIGSTOP)
+    reads, writes = os.pipe()
+    assert halves.start(["send"], {}, tmp_path, [writes]) is None
+    os.close(writes)
+    assert os.waitpid(halves._pid, 0)[1] == signal.SIGKILL
+    assert halves.start(["send"], {}, tmp_path, []) is None
+    if stands == "half":
+        half = int((tmp_path / "half").read_text())
+        (tmp_path / "go").touch()
+        assert os.waitstatus_to_exitcode(os.waitpid(half, 0)[1]) == 1
+    process.adopt_orphans(False)
+    assert os.read(reads, 1) == b"", "nobody has the other end"
+    os.close(reads)
+    assert not (tmp_path / "worked").exists()
 
 
 PORTS = 40

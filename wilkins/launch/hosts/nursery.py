@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wilkins.launch.programs.process import OUTPUT, STARTER, Program
+from wilkins.launch.programs.process import OUTPUT, STARTER, Program, children, send
 from wilkins.transport import relay_nursery
 
 FEW = 2
@@ -26,6 +26,7 @@ class Nursery:
         """`environment`: of the process, which all that it forks are seen with from outside."""
         self._environment = environment
         self._wire: socket.socket | None = None
+        self._pid = 0
         self._fails = False
 
     def start(
@@ -37,9 +38,6 @@ class Nursery:
             args: of the relay's program.
             variables: beside those of the process.
             descriptors: which it inherits.
-
-        Raises:
-            OSError: it is not known whether it was started.
         """
         if self._fails:
             return None
@@ -61,21 +59,29 @@ class Nursery:
         return Program(pid, reads)
 
     def _asked(self, message: bytes, descriptors: Sequence[int]) -> int | None:
-        """The process of the half; None: there is none, and none will be.
-
-        Raises:
-            TimeoutError: it is not known.
-        """
+        """The process of the half; None: there is none, and none will be."""
         try:
             wire = self._wire = self._wire or self._started()
             wire.settimeout(_ANSWERS_WITHIN)
             socket.send_fds(wire, [message], descriptors)
             answer = wire.recv(relay_nursery.PID.size)
-        except TimeoutError as error:
-            raise TimeoutError(errno.ETIMEDOUT, f"it was not there after {_ANSWERS_WITHIN:g} s") from error
+        except TimeoutError:
+            answer = self._left()
         except OSError:
             return None
         return int(relay_nursery.PID.unpack(answer)[0]) if answer else None
+
+    def _left(self) -> bytes:
+        """Give up a process that stands still. Returns the answer that has come all the same: a half that comes later
+        cannot say so, and ends."""
+        assert self._wire is not None
+        self._wire.shutdown(socket.SHUT_RD)
+        answer = self._wire.recv(relay_nursery.PID.size)
+        self._wire.close()
+        if self._pid in children():  # else it has ended, and another may have its number
+            send([self._pid], signal.SIGKILL)  # it holds what it was sent, such as pipes whose end others wait for
+        self._fails = True
+        return answer
 
     def _started(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -88,6 +94,7 @@ class Nursery:
                 start_new_session=True,
             )
         child.returncode = 0  # reaped by `Children`, not by the object
+        self._pid = child.pid
         return ours
 
     def close(self) -> None:
