@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import socket
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,16 @@ def run_key() -> handshake.RunKey:
     return handshake.read_key(Path(os.environ["WILKINS_RUN"]))
 
 
+def _allow_open_files() -> None:
+    """Allow this process as many descriptors as the system does: each open file of each rank on another host takes one
+    or two. It starts no programs, which would get this limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def serve(listener: socket.socket) -> None:
     """Serve whoever connects there and knows the key, until this process ends."""
+    _allow_open_files()
     native = ctypes.CDLL(str(native_library())).wilkins_serve_far_file
     owners = _OWNERS(_owners)
     native.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, _OWNERS]

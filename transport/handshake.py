@@ -15,6 +15,7 @@ import contextlib
 import errno
 import hmac
 import os
+import resource
 import selectors
 import socket
 import time
@@ -33,7 +34,9 @@ _FRAME_KEY = 16
 _WITHIN = 10.0
 """Seconds within which who connects has to show that it knows the key."""
 MOST = 64
-"""Connections that have not shown it; for a further one the oldest goes."""
+"""Connections that have not shown it: so many may always wait, and more while they take no more than a part of the
+descriptors that this process may have. For a further one the oldest goes."""
+_PART = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,7 @@ class AuthenticatedListener:
         """By descriptor, the oldest first."""
         self._accepted = WeakKeyDictionary[socket.socket, bytes]()
         self._selector = selectors.DefaultSelector()
+        self._most = max(MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _PART)
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ)
 
@@ -172,7 +176,7 @@ class AuthenticatedListener:
             return  # else it has left again
         wire.setblocking(False)
         pending = _Pending(wire, os.urandom(_RANDOM), time.monotonic() + _WITHIN)
-        if len(self._pending) >= MOST:
+        if len(self._pending) >= self._most:
             self._make_room()
         self._pending[wire.fileno()] = pending
         self._selector.register(wire, selectors.EVENT_READ, pending)
