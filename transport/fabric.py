@@ -159,7 +159,7 @@ def _chosen(wished: Wish, why: str, messages: int = 0) -> Fabric:
     """TCP, unless that is refused."""
     if wished.forced:
         raise ResourceError(
-            f"{FABRIC}=ucx: {why}; say where the site's libucp.so is by {LIBRARY}=PATH, or leave out --fabric"
+            f"{FABRIC}=ucx: {why}; mend that ({LIBRARY}=PATH says where the site's libucp.so is), or leave out --fabric"
         )
     return Fabric("tcp", why, messages)
 

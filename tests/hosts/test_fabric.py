@@ -146,8 +146,8 @@ def test_a_run_that_must_use_ucx_says_what_is_missing(tmp_path: Path) -> None:
     variables = {fabric.FABRIC: "ucx", fabric.LIBRARY: "/none/libucp.so"}
     done = run(tmp_path, PAIR.format(steps=3, size=800_000, pause=0, keys=""), variables)
     assert done.code != 0
-    logs = " ".join(file.read_text() for file in tmp_path.glob("wilkins-runs/*/hosts/*/*.log"))
-    assert "WILKINS_UCX=PATH" in logs and "Traceback" not in logs
+    assert "WILKINS_FABRIC=ucx: " in unwrapped(done.err) and "WILKINS_UCX=PATH" in unwrapped(done.err), done.err
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.timeout(60)

@@ -177,8 +177,10 @@ class Log:
 
     def unseen(self) -> list[str]:
         """The last lines that the task has printed, if the terminal does not show them."""
-        if not self._terminal.is_quiet:
-            return []
+        return self.last() if self._terminal.is_quiet else []
+
+    def last(self) -> list[str]:
+        """The last lines that the task has printed."""
         import glob  # a run that ends well does without
 
         ranks = self.path.parent.glob(f"{glob.escape(self.path.stem)}.[0-9]*.log")  # in one job, of a task of several

@@ -27,14 +27,18 @@ from wilkins.transport.report_table import PortFacts, Report, TaskFacts, Wait, W
 def failed(run: TaskRun, report: Report | None = None) -> str:
     """A program ended with an error. `report`: what the board knows, if it could be asked."""
     if run.plan.is_relay:
-        return f"{_relay(run)} failed: {run.exit}; its output is in {run.log.path}"
+        return _with(f"{_relay(run)} failed: {run.exit}; its output is in {run.log.path}", run.log.last())
     again = f" at its {ordinal(run.starts)} start" if run.starts > 1 else ""
     once = again and not run.failures and run.plan.rerun == "auto" and not takes_filename(run.plan)
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
     said = f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
     if report:
         said = paragraphs(said, *_not_there(run, report), *failed_open(run.plan, report), *_listed_a_part(run, report))
-    last = run.log.unseen()
+    return _with(said, run.log.unseen())
+
+
+def _with(said: str, last: list[str]) -> str:
+    """A message, and what a program has printed that the terminal does not show."""
     return "\n".join([said, "  it printed last:", *(f"    {line}" for line in last)] if last else [said])
 
 
