@@ -172,15 +172,15 @@ def test_one_task_is_alone_where_all_others_wait(tmp_path: Path) -> None:
 
 
 def test_messages_call_a_relay_by_its_task(tmp_path: Path) -> None:
-    plan, found = planned(tmp_path)
-    says = relay_name_replacer(plan, found)
+    plan, _ = planned(tmp_path)
+    says = relay_name_replacer(plan)
     assert says("task 'sim-from-h0-0' has published; sim-to-h1-0.") == "task 'sim' has published; sim."
     assert says("its output is in hosts/h1/sim-from-h0-0.log") == "its output is in hosts/h1/sim-from-h0-0.log"
 
 
 def test_messages_tell_which_host_of_a_task_on_several(tmp_path: Path) -> None:
-    plan, found = planned(tmp_path, ranks=2)
-    assert relay_name_replacer(plan, found)("'sim-from-h0-0' and 'sim-from-h1-1'") == "'sim on h0' and 'sim on h1'"
+    plan, _ = planned(tmp_path, ranks=2)
+    assert relay_name_replacer(plan)("'sim-from-h0-0' and 'sim-from-h1-1'") == "'sim on h0' and 'sim on h1'"
 
 
 def test_polls_on_a_host_are_told_with_the_name_of_the_producer(

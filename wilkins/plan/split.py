@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import wilkins.transport
 from wilkins.errors import ResourceError, count_of
 from wilkins.flow import relays
 from wilkins.flow.policy import FlowPolicy
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
+from wilkins.plan.relayrules import Relay, RelayRules, half_name, policies_of, spans
 from wilkins.transport.plan_table import values_of
 from wilkins.values import dataclass, field, replace
 
@@ -29,23 +29,6 @@ PROGRAM = Path(str(wilkins.transport.__file__)).with_name("relay.py")
 
 _MOST_NAMED = 3
 """How many readers of a relay a message names; of more, it gives the number."""
-
-
-class Relay(NamedTuple):
-    """Carries the steps of an out-port to the readers on one other host. (There may be hundreds of thousands.)"""
-
-    index: int  # type: ignore[assignment]  # a tuple's own `index` is of no use here
-    outport: int
-    """Index in the plan for all hosts, as of the channels."""
-    channels: tuple[int, ...]
-    writes: int
-    """Index of the host with its sender."""
-    reads: int
-    """Index of the host with its receiver."""
-    made: int
-    """Index of the host on which the steps are made,"""
-    brought_by: int | None = None
-    """and the relay that brings them to the host with the sender, if that is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +47,10 @@ class Route:
 class HostPart:
     """The part of a plan that one host executes. What takes time or memory is made when it is first asked for."""
 
-    def __init__(self, plan: Plan, host: int, own: _Own, rules: _Rules) -> None:
+    def __init__(
+        self, plan: Plan, host: int, own: _Own, rules: RelayRules, some: Sequence[Relay] | None = None
+    ) -> None:
+        """`some`: the only relays that it is to have; None: all that have a half there."""
         self.host = host
         self.tasks = tuple(task.index for task, _ in own.tasks)
         """By task of `plan`: its index in the plan for all hosts. Relays, which come last, are not among them."""
@@ -74,10 +60,25 @@ class HostPart:
         self._whole = plan
         self._own = own
         self._rules = rules
+        self._some = some
+        self._last: HostPart | None = None
+
+    def only(self, relays: Collection[int]) -> HostPart:
+        """The part with none but these relays, as if there were no others."""
+        found = self._rules.with_bringers(filter(None, map(self._rules.relay, relays)))
+        here = sorted(relay for relay in found if self.host in (relay.writes, relay.reads))
+        if self._last is None or self._last._some != here:
+            self._last = HostPart(self._whole, self.host, self._own, self._rules, here)
+        return self._last
 
     @cached_property
     def _relays(self) -> list[tuple[int, Relay]]:
-        return list(enumerate(sorted(self._rules.relays_on(self.host)), len(self.tasks)))
+        relays = sorted(self._rules.relays_on(self.host)) if self._some is None else self._some
+        return list(enumerate(relays, len(self.tasks)))
+
+    def half(self, name: str) -> Relay | None:
+        """The relay whose half of a name this host may have; None: a task of another kind has the name."""
+        return self._rules.of_half(name)
 
     @cached_property
     def senders(self) -> tuple[tuple[int, Relay], ...]:
@@ -104,8 +105,12 @@ class HostPart:
         return self._made[1]
 
 
-def host_parts(plan: Plan) -> tuple[HostPart, ...]:
+def host_parts(plan: Plan, names: Iterable[str] | None = None) -> tuple[HostPart, ...]:
     """The parts of all hosts that have a task, in the order of hosts.
+
+    Args:
+        names: of tasks that a run has told of: the parts have only those relays of which a half is among them. There
+            may be many more, which have carried nothing. None: they have all.
 
     Raises:
         ResourceError: a task on several hosts would be started for each step, or its MPI cannot place its ranks.
@@ -115,7 +120,7 @@ def host_parts(plan: Plan) -> tuple[HostPart, ...]:
         _check_starts(plan, task)
     _check_sets(plan)
     _check_containers(plan)
-    rules = _Rules(plan)
+    rules = RelayRules(plan)
     own: dict[int, _Own] = {}
     for task in plan.tasks:
         for host, here in rules.ranks[task.index].items():
@@ -126,7 +131,13 @@ def host_parts(plan: Plan) -> tuple[HostPart, ...]:
     for place, channel in enumerate(plan.channels):
         for host in rules.readers[place].keys() & rules.ranks[plan.ports[channel.outport].task].keys():
             own[host].channels.append((place, rules.readers[place][host]))
-    return tuple(HostPart(plan, host, found, rules) for host, found in sorted(own.items()))
+    if names is None:
+        return tuple(HostPart(plan, host, found, rules) for host, found in sorted(own.items()))
+    halves: dict[int, list[Relay]] = {}
+    for relay in sorted(rules.with_bringers(filter(None, map(rules.of_half, names)))):
+        for host in (relay.writes, relay.reads):
+            halves.setdefault(host, []).append(relay)
+    return tuple(HostPart(plan, host, found, rules, halves.get(host, [])) for host, found in sorted(own.items()))
 
 
 @dataclass(slots=True)
@@ -138,33 +149,6 @@ class _Own:
     ports: list[PortPlan] = field(default_factory=list)
     channels: list[tuple[int, int]] = field(default_factory=list)
     """Channels with both ends on the host, and the number of ranks that read there."""
-
-
-def spans(task: TaskPlan) -> bool:
-    """Whether the task has ranks on several hosts."""
-    return len(task.share) > 1
-
-
-def lead_host(task: TaskPlan) -> int:
-    """The host that starts the task: that of rank 0."""
-    return task.share[0][0]
-
-
-def may_be_unused(plan: Plan, relay: Relay) -> bool:
-    """Whether all steps may come from other hosts: rank 0 writes those of most programs, and publishes what all write
-    together."""
-    return relay.made != lead_host(plan.tasks[plan.ports[relay.outport].task])
-
-
-def ranks_on(task: TaskPlan, host: int) -> range:
-    """The task's ranks on a host."""
-    return _ranges(task).get(host, range(0))
-
-
-def _ranges(task: TaskPlan) -> dict[int, range]:
-    """By host: the task's ranks there."""
-    ends = accumulate(count for _, count in task.share)
-    return {host: range(end - count, end) for (host, count), end in zip(task.share, ends, strict=True)}
 
 
 def _check_order(plan: Plan, task: TaskPlan) -> None:
@@ -244,146 +228,6 @@ def _check_containers(plan: Plan) -> None:
             )
 
 
-def _readers(plan: Plan, channel: ChannelPlan, ranks: Sequence[Mapping[int, range]]) -> dict[int, int]:
-    """By host: how many of its ranks read the channel."""
-    here = ranks[plan.ports[channel.inport].task].items()
-    counts = {host: min(some.stop, channel.readers) - some.start for host, some in here}
-    return {host: count for host, count in counts.items() if count > 0}
-
-
-def trees_of(plan: Plan) -> dict[int, list[Relay]]:
-    """By out-port whose steps hosts hand on: its relays."""
-    found: dict[int, list[Relay]] = {}
-    for relay in _Rules(plan).of_trees():
-        found.setdefault(relay.outport, []).append(relay)
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Bundle:
-    """Relays of an out-port whose readers get the same steps: one from each host that writes to each other host that
-    reads. Readers that leave out steps while they are busy have a bundle each; so has, in a resumed run, each group of
-    readers that lack the same steps."""
-
-    outport: int
-    channels: tuple[int, ...]
-    writes: Sequence[int]
-    reads: Sequence[int]
-    first: int
-    """The index of its first relay."""
-    may_fork: bool
-
-    def index(self, writes: int, reads: int) -> int:
-        """The index of a relay, by the places of its hosts. (None has those of a host that writes and reads.)"""
-        return self.first + writes * len(self.reads) + reads
-
-
-class _Rules:
-    """Which relays there are, found for a host without a list of all: there may be a quarter of a million."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self.ranks = [_ranges(task) for task in plan.tasks]
-        self.readers = [_readers(plan, channel, self.ranks) for channel in plan.channels]
-        self._bundles = list(self._find_bundles())
-        self._writing: dict[int, list[tuple[_Bundle, int]]] = {}
-        """By host: its bundles, and its place in each."""
-        self._reading: dict[int, list[tuple[_Bundle, int]]] = {}
-        for bundle in self._bundles:
-            for places, hosts in ((self._writing, bundle.writes), (self._reading, bundle.reads)):
-                for place, host in enumerate(hosts):
-                    places.setdefault(host, []).append((bundle, place))
-        self._brought: dict[int, tuple[int, int]] = {}
-        """By relay whose steps come by way of a third host: the relay that brings them there, and that host."""
-        self._handed_on: dict[int, list[Relay]] = {}
-        """By such a host."""
-        self._find_trees()
-
-    def _find_bundles(self) -> Iterator[_Bundle]:
-        plan = self._plan
-        half_read = {channel.outport for channel in plan.channels if channel.rests}
-        found: dict[tuple[int, Hashable], list[int]] = {}
-        for place, channel in enumerate(plan.channels):
-            lacks = (channel.rests, *_policies([channel])) if channel.outport in half_read else None
-            found.setdefault((channel.outport, place if channel.drops else lacks), []).append(place)
-        first = 0
-        for (outport, alone), channels in found.items():
-            writes = tuple(self.ranks[plan.ports[outport].task])
-            reads = tuple(dict.fromkeys(host for place in channels for host in self.readers[place]))
-            forks = alone is None and _may_fork(plan, plan.ports[outport])
-            yield _Bundle(outport, tuple(channels), writes, reads, first, forks)
-            first += len(writes) * len(reads)
-
-    def _find_trees(self) -> None:
-        """Only from hosts that send the same steps to many others."""
-        many = {
-            bundle.writes[0] for bundle in self._bundles if bundle.may_fork and len(bundle.reads) > relays.FEW_HOSTS
-        }
-        found = [(relay, bundle.may_fork) for host in sorted(many) for bundle, relay in self._written_on(host)]
-        found.sort(key=lambda one: one[0].index)
-        ways = [
-            relays.Way(
-                relay.outport,
-                relay.writes,
-                relay.reads,
-                tuple(_policies([self._plan.channels[channel] for channel in relay.channels])),
-                may_fork,
-            )
-            for relay, may_fork in found
-        ]
-        for (relay, _), by in zip(found, relays.forwarders(ways), strict=True):
-            if by is not None:
-                before, _ = found[by]
-                self._brought[relay.index] = before.index, before.reads
-                handed_on = relay._replace(writes=before.reads, brought_by=before.index)
-                self._handed_on.setdefault(before.reads, []).append(handed_on)
-
-    def _written_on(self, host: int) -> Iterator[tuple[_Bundle, Relay]]:
-        """The relays of steps that are made on a host, from there to where they are read."""
-        for bundle, place in self._writing.get(host, ()):
-            for at, reads in enumerate(bundle.reads):
-                if reads != host:
-                    yield bundle, self._relay(bundle, place, at)
-
-    def _relay(self, bundle: _Bundle, writes: int, reads: int) -> Relay:
-        reader, writer = bundle.reads[reads], bundle.writes[writes]
-        channels = bundle.channels
-        if len(channels) > 1:
-            channels = tuple(channel for channel in channels if reader in self.readers[channel])
-        return Relay(bundle.index(writes, reads), bundle.outport, channels, writer, reader, writer)
-
-    def _received(self, bundle: _Bundle, writes: int, reads: int) -> Relay:
-        """A relay as its readers' host has it: the steps may come from a third host."""
-        relay = self._relay(bundle, writes, reads)
-        if relay.index not in self._brought:
-            return relay
-        by, hands_on = self._brought[relay.index]
-        return relay._replace(writes=hands_on, brought_by=by)
-
-    def relays_on(self, host: int) -> Iterator[Relay]:
-        """The relays that have a half on a host."""
-        yield from (relay for _, relay in self._written_on(host) if relay.index not in self._brought)
-        yield from self._handed_on.get(host, ())
-        for bundle, place in self._reading.get(host, ()):
-            for at, writes in enumerate(bundle.writes):
-                if writes != host:
-                    yield self._received(bundle, at, place)
-
-    def of_trees(self) -> Iterator[Relay]:
-        """The relays of out-ports whose steps hosts hand on, by index."""
-        forked = {relay.outport for some in self._handed_on.values() for relay in some}
-        for bundle in self._bundles if forked else ():
-            for at, writes in enumerate(bundle.writes if bundle.outport in forked else ()):
-                for place, reads in enumerate(bundle.reads):
-                    if writes != reads:
-                        yield self._received(bundle, at, place)
-
-
-def _may_fork(plan: Plan, outport: PortPlan) -> bool:
-    """Whether steps may be handed on: not what would be compressed twice; and parts come from where they are."""
-    return not outport.compress and not spans(plan.tasks[outport.task])
-
-
 def _here(plan: Plan, task: TaskPlan, index: int, ranks: range) -> TaskPlan:
     """The task with those of its ranks that are on a host."""
     if not spans(task):
@@ -392,7 +236,9 @@ def _here(plan: Plan, task: TaskPlan, index: int, ranks: range) -> TaskPlan:
     return replace(task, index=index, nprocs=len(ranks), rerun=rerun, is_part=True)
 
 
-def _part(plan: Plan, host: int, own: _Own, halves: Sequence[Relay], rules: _Rules) -> tuple[Plan, tuple[Route, ...]]:
+def _part(
+    plan: Plan, host: int, own: _Own, halves: Sequence[Relay], rules: RelayRules
+) -> tuple[Plan, tuple[Route, ...]]:
     """The plan of a host, and the routes of its channels. `halves`: the relays that have a half there."""
     ranks, readers = rules.ranks, rules.readers
     place_of = {task.index: place for place, (task, _) in enumerate(own.tasks)}
@@ -424,7 +270,7 @@ def _part(plan: Plan, host: int, own: _Own, halves: Sequence[Relay], rules: _Rul
         rests = _rests(plan, relay, ranks)
         if relay.writes == host:
             port = _half(plan, relay, "send", made_tasks, made_ports, written)
-            kept = replace(_under(carried[0], relays.taken(_policies(carried))), rests=rests)
+            kept = replace(_under(carried[0], relays.taken(policies_of(carried))), rests=rests)
             outport = port_of[relay.outport] if relay.brought_by is None else arrives_at[relay.brought_by]
             group = _group(kept, relay.channels[0])
             made.append(replace(kept, outport=outport, inport=port, readers=1, group=group))
@@ -434,7 +280,7 @@ def _part(plan: Plan, host: int, own: _Own, halves: Sequence[Relay], rules: _Rul
             arrives_at[relay.index] = port
             begin = sum(first for first, _ in rests)
             made_ports[port] = replace(made_ports[port], begins=(begin,) if begin else ())
-            for place, channel, policy in zip(relay.channels, carried, relays.given(_policies(carried)), strict=True):
+            for place, channel, policy in zip(relay.channels, carried, relays.given(policies_of(carried)), strict=True):
                 rests = ((begin, 0),) if begin else ()
                 ends = replace(_under(channel, policy), outport=port, inport=port_of[channel.inport], rests=rests)
                 made.append(replace(ends, readers=readers[place][host]))
@@ -524,13 +370,6 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
     return len(ports) - 1
 
 
-def half_name(plan: Plan, relay: Relay, *, sends: bool) -> str:
-    """The name of the task that sends, or receives; its last word is the relay's index."""
-    producer = plan.tasks[plan.ports[relay.outport].task].name
-    way, other = ("to", relay.reads) if sends else ("from", relay.writes)
-    return f"{producer}-{way}-{plan.hosts[other].name}-{relay.index}"
-
-
 def _named(plan: Plan, relay: Relay) -> str:
     """The pattern of the steps that a relay takes: all of the out-port's, or, where it leaves out some while the reader
     is busy, those of this reader, which its policy counts."""
@@ -557,10 +396,6 @@ def _carried(plan: Plan, relay: Relay) -> str:
     producer = plan.tasks[plan.ports[relay.outport].task].name
     ways = f"from {plan.hosts[relay.writes].name} to {plan.hosts[relay.reads].name}"
     return f"the steps of {producer} for {readers} {ways}"
-
-
-def _policies(channels: Sequence[ChannelPlan]) -> list[FlowPolicy]:
-    return [channel.policy for channel in channels]
 
 
 def _under(channel: ChannelPlan, policy: FlowPolicy) -> ChannelPlan:

@@ -9,7 +9,7 @@ from wilkins.errors import count_of
 from wilkins.flow.relays import FEW_HOSTS
 from wilkins.plan.placing import Crossing, crossing
 from wilkins.plan.plan import ChannelPlan, Plan, TaskPlan
-from wilkins.plan.split import Relay, trees_of
+from wilkins.plan.relayrules import Relay, trees_of
 from wilkins.terminal.tables import size, text_table
 
 _MOST_WAYS = 3

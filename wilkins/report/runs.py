@@ -71,9 +71,9 @@ def _first_ranks(folder: Path) -> dict[str, dict[str, int]]:
         if plan is None
         else {
             plan.hosts[part.host].name: {
-                task.name: first for task, first in zip(part.plan.tasks, part.first_ranks, strict=False)
+                plan.tasks[task].name: first for task, first in zip(part.tasks, part.first_ranks, strict=True)
             }
-            for part in host_parts(plan)
+            for part in host_parts(plan, ())
         }
     )
 
@@ -101,14 +101,21 @@ def _events(folder: Path) -> list[Event]:
 def timeline_of(folder: Path, events: Sequence[Event]) -> Timeline:
     """The timeline of a run from its folder, or the file of its trace, and what that holds."""
     whole = _plan(folder if folder.is_dir() else folder.parent)
-    plans = [part.plan for part in host_parts(whole)] if whole is not None and len(whole.hosts) > 1 else [whole]
+    plans = [] if whole is None else plans_of(whole, events)
     names = dict.fromkeys(task.name for plan in (whole, *plans) if plan is not None for task in plan.tasks)
     feeds: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for plan in plans:
-        for port, sources in (_feeds(plan) if plan is not None else {}).items():
+        for port, sources in _feeds(plan).items():
             feeds.setdefault(port, set()).update(sources)
-    relays = {task.name for plan in plans if plan is not None for task in plan.tasks if task.is_relay}
+    relays = {task.name for plan in plans for task in plan.tasks if task.is_relay}
     return recorded(events, list(names), feeds if whole is not None else None, relays)
+
+
+def plans_of(plan: Plan, events: Sequence[Event]) -> list[Plan]:
+    """The plan of a run, or those of its hosts, with the relays of which its trace tells."""
+    if len(plan.hosts) < 2:
+        return [plan]
+    return [part.plan for part in host_parts(plan, {event.task for event in events})]
 
 
 def account_of_run(run: Path) -> str:

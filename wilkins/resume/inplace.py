@@ -10,7 +10,8 @@ from wilkins.flow.trace import BrokenTraceError, read_trace
 from wilkins.launch.options import Ended, Planned
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.plan.plan import Back, CannotGoBackError, Plan, PortPlan, TaskPlan, started_ready_made
-from wilkins.plan.split import HostPart, ranks_on
+from wilkins.plan.relayrules import ranks_on
+from wilkins.plan.split import HostPart
 from wilkins.resume.history import History
 from wilkins.resume.record import before_of
 from wilkins.resume.restart_point import Joined, RestartPoint, Stream

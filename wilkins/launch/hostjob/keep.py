@@ -33,7 +33,8 @@ from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit
 from wilkins.launch.watch.stopping import Stop
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import HostPart, lead_host, spans
+from wilkins.plan.relayrules import lead_host, spans
+from wilkins.plan.split import HostPart
 from wilkins.transport.board import Board, BoardHeldError
 
 _VERDICT_WITHIN = 30.0

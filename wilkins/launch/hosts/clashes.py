@@ -14,7 +14,8 @@ from pathlib import Path
 from wilkins.errors import count_of
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import HostPart, spans
+from wilkins.plan.relayrules import spans
+from wilkins.plan.split import HostPart
 
 _CREATED, _PUBLISHED = b"create", b"publish"
 
@@ -53,13 +54,13 @@ def clashes(plan: Plan, traces: Sequence[tuple[HostPart, Path]], clocks: Mapping
 def _writings(plan: Plan, part: HostPart, path: Path, clock: Clock) -> Iterator[tuple[int, str, _Writing]]:
     """The files that ranks here wrote, of tasks with others on other hosts, each with the index of its task."""
     first = {
-        part.plan.tasks[place].name.encode(): (index, part.first_ranks[place])
+        plan.tasks[index].name.encode(): (index, part.first_ranks[place])
         for place, index in enumerate(part.tasks)
         if spans(plan.tasks[index])
     }
     ports = {
-        (part.plan.tasks[port.task].name.encode(), port.pattern.encode())
-        for port in part.plan.ports
+        (plan.tasks[port.task].name.encode(), port.pattern.encode())
+        for port in map(plan.ports.__getitem__, part.ports)
         if port.direction == "out" and str(port.publish) == "close"
     }
     if not first or not ports or not path.exists():

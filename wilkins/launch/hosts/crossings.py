@@ -3,48 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from wilkins.launch.hosts.status import HostResult
 from wilkins.launch.records.crossings import Crossing
-from wilkins.launch.records.tracednames import Trace
+from wilkins.launch.records.tracednames import Port, Trace
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import HostPart, Relay
+from wilkins.plan.relayrules import Relay
+from wilkins.plan.split import HostPart
 from wilkins.transport.relay_messages import Compressed
 from wilkins.transport.report_table import PortFacts
 
 
 def crossings_of(plan: Plan, results: Sequence[tuple[HostPart, HostResult]]) -> list[Crossing]:
-    """For each relay whose receiver's host has reported: the steps that arrived, and the messages for them."""
+    """For each relay that has started, and whose receiver's host has reported: the steps that arrived, and the messages
+    for them."""
     found = []
     unfit = {relay: rules for _, account in results for relay, rules in account.unfit.items()}
-    for part, account in results:
-        port_of = {port.task: port for port in (account.report.ports if account.report else ())}
+    for whole, account in results:
+        if account.report is None:
+            continue
+        part = whole.only(account.report.relays)
+        port_of = {port.task: port for port in account.report.report.ports}
         found += [
             _crossing(
                 plan,
                 relay,
                 port_of[task],
-                account.messages.get(relay.index, 0),
+                account.messages[relay.index],
                 account.compressed.get(relay.index, Compressed()),
                 unfit.get(relay.index, ()),
                 account.fabrics.get(relay.index, ("", "")),
             )
             for task, relay in part.receivers
+            if relay.index in account.messages
         ]
     return found
 
 
 def host_trace(plan: Plan, part: HostPart, path: Path) -> Trace:
     """The trace of a host, whose senders take steps for readers elsewhere."""
-    readers = {}
-    for place, relay in part.senders:
+
+    @cache
+    def readers(port: Port) -> Sequence[Port] | None:
+        relay = part.half(port[0])
+        if relay is None or relay.writes != part.host:
+            return None
         channels = [plan.channels[channel] for channel in relay.channels]
-        for port in part.plan.ports:
-            if port.task == place:
-                ends = [plan.ports[one.inport] for one in channels if plan.ports[one.outport].pattern == port.pattern]
-                names = [(plan.tasks[end.task].name, end.pattern) for end in ends]
-                readers[part.plan.tasks[place].name, port.pattern] = names
+        ends = [plan.ports[one.inport] for one in channels if plan.ports[one.outport].pattern == port[1]]
+        return [(plan.tasks[end.task].name, end.pattern) for end in ends]
+
     return Trace(path, readers)
 
 

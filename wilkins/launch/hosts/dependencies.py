@@ -13,7 +13,8 @@ from wilkins.launch.hosts.messages import MayFail, MayFailReply, TaskEnded
 from wilkins.launch.watch.dependencies import Dependencies, TaskStatus
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import HostPart, lead_host
+from wilkins.plan.relayrules import lead_host
+from wilkins.plan.split import HostPart
 
 
 class HostDependencies(Dependencies):

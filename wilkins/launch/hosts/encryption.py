@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts.remote import RSH, launcher_in_clear
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import spans
+from wilkins.plan.relayrules import spans
 from wilkins.transport import fabric
 from wilkins.transport.board import native_library
 

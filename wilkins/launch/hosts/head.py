@@ -127,7 +127,7 @@ class Head:
         self.started = time.monotonic()
         self.hosts: list[Host] = []
         self._stuck = waits.StuckDetector()
-        self._replace_relay_names = relay_name_replacer(plan, found)
+        self._replace_relay_names = relay_name_replacer(plan)
         self._candidates: list[Host] = []
         self._request: Grow | EndWait = EndWait()
         """The request that they get one after another, until one of them can fulfil it."""
@@ -418,7 +418,9 @@ class Head:
 
     def _report(self) -> Report | None:
         """The merged report of all hosts; None unless all have reported."""
-        reports = [(host.part, host.report) for host in self.hosts if host.report is not None]
+        reports = [
+            (host.part.only(told.relays), told.report) for host in self.hosts if (told := host.report) is not None
+        ]
         return merged(self.plan, reports) if len(reports) == len(self.hosts) else None
 
     def _states(self) -> list[tuple[HostPart, HostStatus]]:
@@ -459,7 +461,7 @@ class Head:
         self._note_clocks()
         results = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended.report]
         codes = [host.ended.code for host in self.hosts if host.ended is not None]
-        reports = [(part, account.report) for part, account in results if account.report]
+        reports = [(part.only(told.relays), told.report) for part, account in results if (told := account.report)]
         report = merged(self.plan, reports)
         self._join_logs()
         if self.stop is None and (said := [*wrong(self.plan, reports, report), *self._clashes()]):

@@ -12,11 +12,11 @@ from pathlib import Path
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.control import Control
+from wilkins.launch.hosts.partreport import PartReport
 from wilkins.launch.hosts.remote import address, remote_command
 from wilkins.launch.hosts.status import HostResult, HostStatus
 from wilkins.launch.programs.process import give_limit_back
 from wilkins.plan.split import HostPart
-from wilkins.transport.report_table import Report
 from wilkins.values import dataclass
 
 
@@ -39,7 +39,7 @@ class Host:
     state: HostStatus = HostStatus()
     steps: Sequence[int] = ()
     """By task of the part: the number of its steps at the last heartbeat."""
-    report: Report | None = None
+    report: PartReport | None = None
     """The last report of its board that the head has asked for."""
     clock: Clock | None = None
     stays: bool = False

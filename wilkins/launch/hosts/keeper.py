@@ -45,6 +45,7 @@ from wilkins.launch.hosts.messages import (
     UnusedSenders,
 )
 from wilkins.launch.hosts.nursery import FEW, Nursery
+from wilkins.launch.hosts.partreport import PartReport, used_only
 from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.relayruns import Lookout, ReceiverRun, SenderRun
 from wilkins.launch.hosts.relays import Relays
@@ -67,7 +68,8 @@ from wilkins.launch.watch.supervise import Supervisor, WholeRun
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import HostPart, host_parts, may_be_unused
+from wilkins.plan.relayrules import may_be_unused
+from wilkins.plan.split import HostPart, host_parts
 from wilkins.transport import handshake
 from wilkins.transport.board import Board, BoardHeldError
 from wilkins.transport.removal import sweep
@@ -300,7 +302,7 @@ class Keeper:
         self._spanning.end()  # before the head learns that this host has ended
         result = HostResult(
             code,
-            report,
+            None if report is None else self._used(report),
             () if report is None else tuple(missing_datasets(self.part.plan, board)),
             tuple(map(end_of, crew)),
             {index: run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
@@ -432,11 +434,15 @@ class Keeper:
             self._control.send(UnusedSenders(unused))
         return self._lookout.turn()
 
-    def _report(self) -> Report | None:
+    def _report(self) -> PartReport | None:
         """The report of the board, if the head has asked for it."""
         with contextlib.suppress(BoardHeldError):
-            return self._board.report() if self._wants_report else None
+            return self._used(self._board.report()) if self._wants_report else None
         return None
+
+    def _used(self, report: Report) -> PartReport:
+        """A report of the board without relays that have done nothing."""
+        return used_only(self.part, report, self._relays.counts())
 
     def _state(self) -> HostStatus:
         still = min(self._board.still_s(), time.monotonic() - self._began)

@@ -11,7 +11,8 @@ from wilkins.launch.hosts.status import HostResult
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
-from wilkins.plan.split import HostPart, Route, lead_host, spans, starts_for_each
+from wilkins.plan.relayrules import lead_host, spans
+from wilkins.plan.split import HostPart, Route, starts_for_each
 from wilkins.schema.patterns import is_wild
 from wilkins.transport.report_table import ChannelFacts, PortFacts, Report, TaskFacts, Whom
 from wilkins.values import dataclass, fields, replace
@@ -82,7 +83,8 @@ class _RouteReport:
 
 
 def _route_reports(reports: Sequence[tuple[HostPart, Report]]) -> dict[int, list[_RouteReport]]:
-    """By channel of the plan for all hosts: the report of each host on the routes of its steps."""
+    """By channel of the plan for all hosts: the report of each host on the routes of its steps. A host to which steps
+    were to come, and that does not say so, has got none."""
     routes: dict[int, list[_RouteReport]] = {}
     for part, report in reports:
         board = BoardPorts(part.plan)
@@ -91,6 +93,14 @@ def _route_reports(reports: Sequence[tuple[HostPart, Report]]) -> dict[int, list
             for whole in route.channels if id(channel) in records else ():
                 facts = records[id(channel)]
                 routes.setdefault(whole, []).append(_RouteReport(route, facts, report.ports[facts.outport].steps))
+    told = {part.host for part, _ in reports}
+    for some in routes.values():
+        came = {(one.route.writes, one.route.reads) for one in some if one.route.arrives}
+        some += [
+            _RouteReport(replace(one.route, arrives=True), ChannelFacts(), 0)
+            for one in some
+            if one.route.reads in told - {one.route.writes} and (one.route.writes, one.route.reads) not in came
+        ]
     return routes
 
 
@@ -230,7 +240,7 @@ def _whole(
         of = crossed.setdefault(one_route.route.reads, {})
         before = of.get(one_route.route.writes)
         of[one_route.route.writes] = one_route.facts if before is None else _after(before, one_route)
-    reads = [_sum(list(of.values())) for of in crossed.values()]
+    reads = [_sum(list(of.values())) for _, of in sorted(crossed.items())]
     ends: dict[str, Any] = {"outport": outport, "inport": inport, "every": channel.every, "offset": channel.offset}
     choose = min if all_read else max
     return replace(choose(reads, key=lambda one: one.read), **ends) if reads else ChannelFacts(**ends)

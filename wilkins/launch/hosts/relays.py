@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import HostPart, Relay
+from wilkins.plan.relayrules import Relay
+from wilkins.plan.split import HostPart
 from wilkins.transport import fabric, relay, relay_messages
 from wilkins.transport.listening import address_in, listen
 

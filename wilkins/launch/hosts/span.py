@@ -30,7 +30,8 @@ from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit
 from wilkins.plan.mpi import launcher_family
 from wilkins.plan.plan import ELASTIC, ELASTIC_NAME, Plan, TaskPlan
-from wilkins.plan.split import HostPart, lead_host, ranks_on, spans
+from wilkins.plan.relayrules import lead_host, ranks_on, spans
+from wilkins.plan.split import HostPart
 from wilkins.transport import far_files
 from wilkins.transport.board import Board, BoardHeldError
 from wilkins.transport.listening import address_in, listen

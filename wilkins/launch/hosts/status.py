@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from wilkins.launch.hosts.control import Message
+from wilkins.launch.hosts.partreport import PartReport
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.transport.relay_messages import Compressed
 from wilkins.transport.report_table import Report, TaskFacts
@@ -35,7 +36,7 @@ class HostResult:
     """The result of a host."""
 
     code: int
-    report: Report | None
+    report: PartReport | None
     datasets: tuple[str, ...] = ()
     """Messages about datasets that no step has."""
     ends: tuple[TaskEnd, ...] = ()
@@ -69,7 +70,7 @@ class Status(Message):
     state: HostStatus = HostStatus()
     steps: Sequence[int] = ()
     """By task of the part: the number of its steps."""
-    report: Report | None = None
+    report: PartReport | None = None
     """Of its board, if the head has asked for it."""
     echo: Echo | None = None
 

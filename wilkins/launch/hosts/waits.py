@@ -7,6 +7,7 @@ from typing import Literal
 
 from wilkins.launch.hosts.merge import merged
 from wilkins.launch.hosts.messages import EndWait, Grow
+from wilkins.launch.hosts.partreport import used_only
 from wilkins.launch.hosts.status import HostStatus
 from wilkins.launch.watch import explain, helppages
 from wilkins.plan.plan import Plan, TaskPlan
@@ -189,7 +190,8 @@ def lines(plan: Plan, states: Sequence[tuple[HostPart, HostStatus]]) -> list[str
 
 
 def _known(states: Sequence[tuple[HostPart, HostStatus]]) -> list[tuple[HostPart, Report]]:
-    return [(part, state.report) for part, state in states if state.report is not None]
+    cut = [(part, used_only(part, state.report)) for part, state in states if state.report is not None]
+    return [(part.only(told.relays), told.report) for part, told in cut]
 
 
 def _follows(plan: Plan, task: TaskPlan) -> str:

@@ -16,7 +16,8 @@ from pathlib import Path
 from wilkins.flow.trace import BrokenTraceError, Event, read_trace
 from wilkins.launch.records.rundir import CLOCKS
 from wilkins.plan.plan import Plan, TaskPlan
-from wilkins.plan.split import HostPart, Relay, host_parts, lead_host, spans
+from wilkins.plan.relayrules import Relay, lead_host, spans
+from wilkins.plan.split import HostPart, host_parts
 
 _OF_PROGRAMS = ("start", "end", "done")
 _OF_STEPS = ("create", "publish", "open", "skip", "drop")
@@ -42,8 +43,9 @@ def trace_of(run: Path, plan: Plan) -> list[Event]:
 
 
 def _of_hosts(run: Path, plan: Plan) -> list[Event]:
-    found = host_parts(plan)
-    traces = {part.host: _trace(run / "hosts" / plan.hosts[part.host].name) for part in found}
+    hosts = dict.fromkeys(host for task in plan.tasks for host, _ in task.share)
+    traces = {host: _trace(run / "hosts" / plan.hosts[host].name) for host in hosts}
+    found = host_parts(plan, {event.task for events in traces.values() for event in events})
     ahead = clocks_ahead(run)
     known = all(plan.hosts[part.host].name in ahead for part in found)
     starts = {
@@ -126,8 +128,9 @@ class _Joint:
         """By relay: the number, where it comes, of the next one."""
         self._begin: dict[int, int] = {}
         for part in found:
+            port_of = {port.task: port for port in part.plan.ports} if part.receivers else {}
             for task, relay in part.receivers:
-                port = next(port for port in part.plan.ports if port.task == task)
+                port = port_of[task]
                 self._begin[relay.index] = self._next[relay.index] = port.begins[0] if port.begins else 0
 
     def awaits(self, host: int, event: Event) -> int | None:

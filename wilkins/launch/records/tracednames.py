@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,12 +81,16 @@ class Traced:
             self.dropped.steps[step] = None
 
 
+def _none(_port: Port) -> None:
+    """Nothing there takes steps for readers on another host."""
+
+
 class Trace(NamedTuple):
     """The trace of a run, or of one of its hosts."""
 
     path: Path
-    relays: Mapping[Port, Sequence[Port]] = {}
-    """By task and pattern of what takes steps there for readers on another host: those readers, and their patterns."""
+    readers: Callable[[Port], Sequence[Port] | None] = _none
+    """Of what takes steps there for readers on another host: those readers, and their patterns; None: it does not."""
 
 
 def names_of(traces: Sequence[Trace], channels: Iterable[Channel]) -> dict[Channel, Traced]:
@@ -123,10 +127,10 @@ def _of_host(trace: Trace) -> Iterator[Event]:
     for event, port, (name, sequence) in _events(trace.path):
         known = numbers.setdefault((port, name), {})
         step = name, known.setdefault(sequence, len(known))
-        if port not in trace.relays:
+        if (readers := trace.readers(port)) is None:
             yield event, port, step
         elif event != "open":
-            for reader in trace.relays[port]:
+            for reader in readers:
                 yield event, reader, step
 
 

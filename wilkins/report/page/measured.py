@@ -10,7 +10,7 @@ from wilkins.errors import count_of
 from wilkins.flow.timeline import Activity, Timeline
 from wilkins.plan.graph import policy_words, task_words
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import host_parts
+from wilkins.plan.relayrules import RelayRules
 from wilkins.report.draw.graph import box, bundle, drawn
 from wilkins.terminal.tables import duration, size
 
@@ -70,10 +70,11 @@ def _read_by(plan: Plan, timeline: Timeline | None) -> _Read:
     wanted: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for out, into in ends:
         wanted[plan.tasks[out.task].name, out.pattern, plan.tasks[into.task].name].append(into.pattern)
-    writers = _writers(plan)
+    rules = RelayRules(plan)
     counts: dict[tuple[str, str, str, str], int] = defaultdict(int)
     for step in timeline.steps if timeline else ():
-        writer = writers.get(step.task, step.task)
+        relay = rules.of_half(step.task)
+        writer = step.task if relay is None else plan.tasks[plan.ports[relay.outport].task].name
         for reader in {opening.task for opening in step.openings}:
             for pattern in wanted.get((writer, step.pattern, reader), ()):
                 counts[writer, reader, pattern, step.task] += 1
@@ -82,17 +83,6 @@ def _read_by(plan: Plan, timeline: Timeline | None) -> _Read:
         writer, reader, pattern = joined
         found[writer, reader, pattern] = max(found.get((writer, reader, pattern), 0), count)
     return found
-
-
-def _writers(plan: Plan) -> dict[str, str]:
-    """By the half of a relay that receives steps: the task that has written them, on another host."""
-    if len(plan.hosts) < 2:
-        return {}
-    return {
-        part.plan.tasks[place].name: plan.tasks[plan.ports[relay.outport].task].name
-        for part in host_parts(plan)
-        for place, relay in part.receivers
-    }
 
 
 _Waits = dict[tuple[str, str, Activity], float]

@@ -21,7 +21,6 @@ from wilkins.launch.records.rundir import START, named
 from wilkins.names import text_of
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import host_parts
 from wilkins.report.draw.svg import ACTIVITIES, variables
 from wilkins.report.draw.thumbnail import scale
 from wilkins.report.page.advice import Join, Share, account, advise, oversubscribed, shares
@@ -30,7 +29,7 @@ from wilkins.report.page.html import MOST_ROWS, channels_of, crossings_of, marke
 from wilkins.report.page.measured import graph_of
 from wilkins.report.page.value import packed, value_of
 from wilkins.report.pictures import output_text
-from wilkins.report.runs import events_of_run, timeline_of
+from wilkins.report.runs import events_of_run, plans_of, timeline_of
 from wilkins.terminal.tables import duration, size
 from wilkins.terminal.wording import listed
 
@@ -101,9 +100,8 @@ def written(run: Path, target: Path) -> Path:
     return target
 
 
-def _get_all(plan: Plan) -> list[tuple[str, str, str]]:
+def _get_all(plans: Sequence[Plan]) -> list[tuple[str, str, str]]:
     """Channels whose reader gets every step: writer, pattern, reader. Over the network these are a relay's."""
-    plans = [part.plan for part in host_parts(plan)] if len(plan.hosts) > 1 else [plan]
     return [
         (one.tasks[one.ports[channel.outport].task].name, one.ports[channel.outport].pattern, one.tasks[reader].name)
         for one in plans
@@ -118,6 +116,7 @@ def page_of(records: Records, *, live: bool = False) -> str:
     timeline = timeline_of(records.folder, records.events) if records.events else None
     published = [event for event in records.events if event.event == "publish"]
     spent = shares(timeline) if timeline else []
+    plans = plans_of(records.plan, records.events)
     tasks = records.plan.tasks
     ends = [(one, records.plan.ports[one.outport], records.plan.ports[one.inport]) for one in records.plan.channels]
     joins = [
@@ -146,7 +145,7 @@ def page_of(records: Records, *, live: bool = False) -> str:
         graph=graph_of(records.plan, timeline, records.summary.get("channels"), _sizes(published)),
         shares=_shares(spent),
         chart=_chart(timeline, records.no_trace),
-        data=packed(value_of(timeline, published, _get_all(records.plan))) if timeline else "",
+        data=packed(value_of(timeline, published, _get_all(plans))) if timeline else "",
         how=_how(records),
         tasks=tasks_of(records.summary),
         channels=channels_of(records.summary),
