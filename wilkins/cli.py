@@ -135,7 +135,6 @@ def _options(parsed: argparse.Namespace) -> RunOptions:
     return RunOptions(
         parsed.run_dir,
         timeout,
-        encrypt=parsed.encrypt,
         quiet=parsed.quiet,
         strict=parsed.strict,
         patience=_seconds(parsed.patience, "--patience") or PATIENCE,
@@ -194,7 +193,8 @@ def _planned(parsed: argparse.Namespace, how: Launch, file: Path, folder: Path |
     from wilkins.plan.planner import plan_file
 
     hosts = _hosts(parsed) if how == "alone" else ()
-    return Planned(plan_file(file, parsed.set, how, folder, files=parsed.files, hosts=hosts))
+    plan = plan_file(file, parsed.set, how, folder, files=parsed.files, hosts=hosts)
+    return Planned(replace(plan, encrypts=parsed.encrypt))
 
 
 def _resume(parsed: argparse.Namespace) -> int:
@@ -224,7 +224,8 @@ def _resumed(parsed: argparse.Namespace, run: Path, how: Launch, hosts: tuple[Ho
     from wilkins.resume.resumption import resume
     from wilkins.spec import placements
 
-    return resume(run, how, hosts, dict(map(placements.in_option, parsed.typed.set)))
+    planned = resume(run, how, hosts, dict(map(placements.in_option, parsed.typed.set)))
+    return replace(planned, plan=replace(planned.plan, encrypts=planned.plan.encrypts or parsed.encrypt))
 
 
 def _submit(parsed: argparse.Namespace) -> int:

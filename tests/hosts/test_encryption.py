@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 import socket
@@ -136,6 +137,35 @@ def test_values_are_right(tmp_path: Path, pieces: int) -> None:
     """
     summary = pseudo.run(tmp_path, workflow, "a:1,b:1", "--encrypt")
     assert summary["channels"][0]["read"] == 12
+
+
+def test_a_run_that_goes_on_with_one_that_encrypts_does_so_too(tmp_path: Path) -> None:
+    """The command that a run shows at its end, for who wants to go on with it, names no option of it."""
+    pseudo.programs(tmp_path)
+    write_program(
+        tmp_path / "fails.py",
+        f"#!{sys.executable}\nimport os, sys\nfrom wilkins.transport import steps\n"
+        "names = list(steps.names())\nsys.exit(not os.path.exists('go'))\n",
+    )
+    (tmp_path / "workflow.yaml").write_text("""
+        tasks:
+          - {func: ./write.py, args: ["f{}.h5", 3, 1000, 0], outports: [{filename: "f*.h5"}], restart: {files: none}}
+          - {func: ./fails.py, inports: [{filename: "f*.h5"}]}
+    """)
+    variables = {"WILKINS_RSH": str(pseudo.HERE)}
+    first = run_tree([*WILKINS, "run", "--hosts", "a:1,b:1", "--encrypt", "workflow.yaml"], 60, tmp_path, variables)
+    assert first.code == 1 and "to go on with this run" in first.err, first.err
+    (tmp_path / "go").touch()
+    words = [*WILKINS, "run", "--resume", "latest", "--hosts", "c:1,d:1"]
+    without = tmp_path / "elsewhere" / "libwilkins.so"
+    without.parent.mkdir()
+    shutil.copy(native_library(), without)
+    refused = run_tree(words, 60, tmp_path, {**variables, "WILKINS_LIBRARY": str(without)})
+    assert refused.code == 3 and "cannot encrypt: there is no" in refused.err, refused.err
+    done = run_tree(words, 60, tmp_path, variables)
+    assert done.code == 0, done.err
+    summary = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())
+    assert {one["fabric_reason"] for one in summary["crossings"]} == {"the run encrypts, and UCX does not"}
 
 
 def test_nothing_of_openssl_can_be_seen_from_outside() -> None:

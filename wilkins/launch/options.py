@@ -30,8 +30,6 @@ class RunOptions:
     """Seconds after which the whole run is stopped."""
     patience: float = PATIENCE
     """Over several hosts: seconds for which the launcher of a host may stand still before the host counts as lost."""
-    encrypt: bool = False
-    """Over several hosts: encrypt what crosses between them."""
     quiet: bool = False
     """Do not copy the tasks' output to the terminal."""
     strict: bool = False

@@ -349,6 +349,8 @@ class Plan:
     """The directory of the run that this one goes on with."""
     hosts: tuple[Host, ...] = field(default=())
     """On which it runs; empty: on this machine."""
+    encrypts: bool = False
+    """What crosses between hosts is encrypted, also in runs that go on with this one."""
 
     @property
     def can_resume(self) -> bool:

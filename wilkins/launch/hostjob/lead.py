@@ -102,12 +102,12 @@ def lead(path: Path, options: RunOptions, make: Planner, here: Rank, where: Path
 
 
 def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequence[Joined]) -> int:
-    if options.encrypt:
+    planned = planned_for(path, make, here)
+    if planned.plan.encrypts:
         raise UsageError(
             "--encrypt: the hosts of one MPI job exchange the run's key and its messages in clear; start the run "
             "without an mpiexec, with --hosts"
         )
-    planned = planned_for(path, make, here)
     worlds = worlds_of(planned.plan)
     names = _distinct([joined.name for joined in hosts])
     plan = as_launched(planned.plan, [(name, joined.ranks) for name, joined in zip(names, hosts, strict=True)])

@@ -148,7 +148,7 @@ class Head:
         """Clocks."""
         self._selector = selectors.DefaultSelector()
         self._key = secrets.token_hex(16)
-        if options.encrypt:
+        if plan.encrypts:
             self._require_encryption(found)
         else:
             handshake.write_key(records.path / "hosts", self._key)
@@ -170,7 +170,7 @@ class Head:
             patience=self.options.patience,
             folder=str(Path.cwd()),
             environment=_passed_on(),
-            key=self._key if self.options.encrypt else "",
+            key=self._key if self.plan.encrypts else "",
         )
 
     def _require_encryption(self, found: Sequence[HostPart]) -> None:
