@@ -2,7 +2,7 @@
 
 A process that a keeper starts for each task whose ranks are on several hosts. It is part of the run as a rank of the
 task on this host is. `WILKINS_FILES_LISTENS` is the descriptor of the socket where ranks connect. Those who know the
-run's key are served (`handshake.py`), each connection by a thread of the layer.
+run's key are served (`handshake.py`), by threads of the layer (`far/serving.hpp`).
 """
 
 from __future__ import annotations
@@ -73,10 +73,7 @@ def serve(listener: socket.socket) -> None:
     door = handshake.AuthenticatedListener(listener, SERVICE, run.key)
     for wire in door:
         keys = handshake.frame_keys(run.key, SERVICE, "server", door.seen(wire)) if run.encrypts else b""
-        if native(wire.fileno(), keys, len(keys), owners):
-            wire.close()  # there is no thread for it
-        else:
-            wire.detach()
+        native(wire.detach(), keys, len(keys), owners)  # which closes it if that cannot be
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ from hosts.file_clients import ANSWER_COMES, CHALLENGE_COMES, CLOSE, OPENED_COME
 
 RANKS = 3000
 PIECE = 64
-MOST_KB = 160
-"""Memory of a connection with a step open, and of its thread."""
+MOST_THREADS = 200
+"""Threads of the server when it has answered all: few of them have been at work at one time."""
+MOST_KB = 8
+"""Memory of a connection at rest, with a step open."""
 USUAL_LIMIT = 1024
 """Descriptors that most systems allow a process unless it asks for more."""
 
@@ -70,6 +72,7 @@ def test_thousands_of_ranks_have_a_step_open_at_once(tmp_path: Path) -> None:
             "opens per second": RANKS / took,
         }
         print(more)
+        assert more["threads"] <= MOST_THREADS
         assert more["kB per connection"] <= MOST_KB
 
         for client in clients:

@@ -1,15 +1,17 @@
 // Whatever a process says that knows the run's key, the server of files goes on: hellos and requests drawn by chance,
-// many of them nearly right. WILKINS_FUZZ_HELLOS: how many connections (default 10,000), WILKINS_TEST_SEED: another
-// draw.
+// many of them nearly right. It serves many at once, by no more threads than have something to do. WILKINS_FUZZ_HELLOS:
+// how many connections (default 10,000), WILKINS_TEST_SEED: another draw.
 #include "board/process.hpp"
 #include "base/raw.hpp"
 #include "check.hpp"
 #include "far/far_wire.hpp"
 #include "far/handshake.hpp"
+#include "far/serving.hpp"
 #include "steps/creating.hpp"
 #include "store/far_server.hpp"
 #include "store/store.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -17,7 +19,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -134,10 +136,102 @@ void talk(const std::string& text) {
     raw::close(ends[0]);
 }
 
-size_t threads() {
-    size_t count = 0;
-    for (const auto& one : std::filesystem::directory_iterator("/proc/self/task")) count += one.exists() ? 1 : 0;
-    return count;
+template <class Come>
+void await(Come come) {
+    for (int waited = 0; !come(); ++waited) {
+        CHECK(waited < kPatience);
+        usleep(1000);
+    }
+}
+
+// A rank on another host.
+class Rank {
+public:
+    Rank() {
+        int ends[2];
+        CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+        CHECK(serve_far_file(ends[1], nullptr, nullptr) == 0);
+        wire_ = ends[0];
+        connection_ = std::make_unique<far::Connection>(wire_);
+    }
+    ~Rank() { raw::close(wire_); }
+    Rank(const Rank&) = delete;
+    Rank& operator=(const Rank&) = delete;
+
+    void open(const StepToken& token, Use use) {
+        far::Hello hello{};
+        hello.token = token;
+        hello.use = use;
+        far::Opened opened{};
+        send(&hello, sizeof(hello));
+        receive(&opened, sizeof(opened));
+        CHECK(opened.error == 0);
+    }
+    void ask(far::What what, short kind = 0, uint64_t place = 0, uint64_t length = 0) {
+        const far::Request request = {what, kind, place, length};
+        send(&request, sizeof(request));
+    }
+    bool is_answered(int milliseconds) const { return connection_->has_come(milliseconds); }
+    void take_answer() {
+        far::Answer answer{};
+        receive(&answer, sizeof(answer));
+        CHECK(answer.error == 0);
+    }
+    void receive(void* to, size_t length) {
+        CHECK(connection_->has_come(kPatience));
+        CHECK(connection_->receive(to, length) == 0);
+    }
+
+private:
+    void send(const void* words, size_t length) {
+        CHECK(connection_->send_words(far::Connection::one_piece(words, length)) == 0);
+    }
+    int wire_;
+    std::unique_ptr<far::Connection> connection_;
+};
+
+// Ranks that wait for a lock have a thread each, as many as they are; those that are at rest share a few.
+void locks_are_waited_for_by_as_many_as_want_them(const StepToken& written) {
+    constexpr size_t kRanks = 200;
+    std::vector<std::unique_ptr<Rank>> ranks(kRanks);
+    for (auto& rank : ranks) (rank = std::make_unique<Rank>())->open(written, Use::write);
+    CHECK(far::Serving::here().connections() == kRanks);
+    CHECK(far::Serving::here().threads() < kRanks / 2);
+    for (auto& rank : ranks) rank->ask(far::lock, F_WRLCK);
+    for (size_t left = kRanks; left > 0; --left) {
+        size_t has_it = kRanks;
+        await([&] {
+            for (size_t k = 0; k < kRanks && has_it == kRanks; ++k)
+                if (ranks[k] && ranks[k]->is_answered(0)) has_it = k;
+            return has_it < kRanks;
+        });
+        ranks[has_it]->take_answer();
+        for (const auto& other : ranks) CHECK(!other || !other->is_answered(0));
+        ranks[has_it]->ask(far::lock, F_UNLCK);
+        ranks[has_it]->take_answer();
+        ranks[has_it]->ask(far::close);
+        ranks[has_it]->take_answer();
+        ranks[has_it].reset();
+    }
+    await([] { return far::Serving::here().connections() == 0; });
+}
+
+// All ask at once, again and again; each gets what it has asked for.
+void ranks_at_rest_are_served_again(const StepToken& published, const std::vector<unsigned char>& bytes) {
+    constexpr size_t kRanks = 300, kPiece = 100;
+    std::vector<std::unique_ptr<Rank>> ranks(kRanks);
+    for (auto& rank : ranks) (rank = std::make_unique<Rank>())->open(published, Use::bring);
+    for (int round = 0; round < 5; ++round) {
+        for (size_t k = 0; k < kRanks; ++k) ranks[k]->ask(far::read, 0, k * kPiece, kPiece);
+        for (size_t k = 0; k < kRanks; ++k) {
+            unsigned char piece[kPiece];
+            ranks[k]->take_answer();
+            ranks[k]->receive(piece, kPiece);
+            CHECK(memcmp(piece, bytes.data() + k * kPiece, kPiece) == 0);
+        }
+        usleep(10'000);  // all come to rest
+    }
+    CHECK(far::Serving::here().threads() < kRanks / 2);
 }
 
 // RFC 4231, test cases 2, 3 and 6.
@@ -179,13 +273,11 @@ int main() {
     StepFile* const written = open("other.h5", Intent::create);
     CHECK(written->write(0, bytes.data(), bytes.size()) == 0);
 
-    const size_t before = threads();
+    ranks_at_rest_are_served_again(first, bytes);
+    locks_are_waited_for_by_as_many_as_want_them(written->token());
     for (long left = count ? atol(count) : 10'000; left > 0; --left)
         talk(framed(conversation({first, written->token(), {-1, -1, 0}})));
-    for (int waited = 0; threads() > before; ++waited) {
-        CHECK(waited < kPatience);
-        usleep(1000);
-    }
+    await([] { return far::Serving::here().connections() == 0; });
     std::vector<unsigned char> seen(kSize);
     read->read(0, seen.data(), seen.size());
     CHECK(read->settle() == 0 && seen == bytes);  // a published step is what it was

@@ -59,7 +59,7 @@ int Connection::send(Pieces from, size_t most, bool more, const uint32_t* sums) 
         FrameHead heads[kFramesAtOnce] = {};
         Pieces frames;
         const size_t at_once = sealing_ ? 1 : kFramesAtOnce;
-        if (sealing_ && !sent_) sent_.reset(new unsigned char[kSealed]);
+        if (sealing_ && !buffers_.sent) buffers_.sent.reset(new unsigned char[kSealed]);
 #ifdef WILKINS_HOOKS
         std::vector<char> damaged[kFramesAtOnce];
 #endif
@@ -69,7 +69,7 @@ int Connection::send(Pieces from, size_t most, bool more, const uint32_t* sums) 
             for (const iovec* piece = body.msg_iov; piece < body.msg_iov + body.msg_iovlen; ++piece) {
                 if (sums == nullptr) sum.add(piece->iov_base, piece->iov_len);
                 if (sealing_)
-                    memcpy(sent_.get() + sizeof(*head) + kSum + head->length, piece->iov_base, piece->iov_len);
+                    memcpy(buffers_.sent.get() + sizeof(*head) + kSum + head->length, piece->iov_base, piece->iov_len);
                 head->length += static_cast<uint32_t>(piece->iov_len);
             }
             for (size_t at = 0; sums != nullptr && at < head->length; at += kSummed)
@@ -112,16 +112,16 @@ int Connection::send_frames(Pieces frames, bool more) {
 }
 
 int Connection::send_sealed(FrameHead head, [[maybe_unused]] bool bytes, bool more) {
-    unsigned char* const sealed = sent_.get() + sizeof(head);
+    unsigned char* const sealed = buffers_.sent.get() + sizeof(head);
     const size_t length = kSum + head.length;
     memcpy(sealed, &head.checksum, kSum);
     head.checksum = 0;
-    memcpy(sent_.get(), &head, sizeof(head));
+    memcpy(buffers_.sent.get(), &head, sizeof(head));
     if (!sealing_->seal(&head, sizeof(head), sealed, length, sealed + length)) return EPROTO;
 #ifdef WILKINS_HOOKS
     if (fault::flips(bytes)) sealed[length / 3] ^= 4;
 #endif
-    return send_frames(one_piece(sent_.get(), sizeof(head) + length + cipher::kTag), more);
+    return send_frames(one_piece(buffers_.sent.get(), sizeof(head) + length + cipher::kTag), more);
 }
 
 ssize_t Connection::take(void* to, size_t count) {
@@ -141,14 +141,17 @@ ssize_t Connection::take(void* to, size_t count) {
 
 int Connection::fill(size_t count, bool ahead) {
     const size_t room = sealing_ ? kSealed : kBuffer;
-    if (!buffer_) buffer_.reset(new unsigned char[room]);
+    if (!buffers_.received || buffers_.room < room) {
+        buffers_.received.reset(new unsigned char[room]);
+        buffers_.room = room;
+    }
     if (begin_ == end_ || begin_ + count > room) {
-        memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
+        memmove(buffers_.received.get(), buffers_.received.get() + begin_, end_ - begin_);
         end_ -= begin_;
         begin_ = 0;
     }
     while (end_ - begin_ < count) {
-        const ssize_t came = take(buffer_.get() + end_, (ahead ? room : begin_ + count) - end_);
+        const ssize_t came = take(buffers_.received.get() + end_, (ahead ? room : begin_ + count) - end_);
         const int error = errno;
         if (came > 0) end_ += static_cast<size_t>(came);
         else if (came == 0) return ECONNRESET;
@@ -159,7 +162,7 @@ int Connection::fill(size_t count, bool ahead) {
 
 int Connection::begin_frame(bool ahead) {
     if (const int error = fill(sizeof(head_), ahead)) return error;
-    memcpy(&head_, buffer_.get() + begin_, sizeof(head_));
+    memcpy(&head_, buffers_.received.get() + begin_, sizeof(head_));
     begin_ += sizeof(head_);
     if (head_.length != ~head_.complement || head_.length == 0 || head_.length > kMostBytes) return EBADMSG;
     left_ = head_.length;
@@ -169,7 +172,7 @@ int Connection::begin_frame(bool ahead) {
     checked_ = left_ <= kMostWords;
     if (!checked_) return 0;
     if (const int error = fill(left_, ahead)) return error;
-    sum_.add(buffer_.get() + begin_, left_);
+    sum_.add(buffers_.received.get() + begin_, left_);
     damaged_ = sum_.value() != head_.checksum;
     return 0;
 }
@@ -177,7 +180,7 @@ int Connection::begin_frame(bool ahead) {
 int Connection::open_frame(bool ahead) {
     const size_t length = kSum + left_;
     if (const int error = fill(length + cipher::kTag, ahead)) return error;
-    unsigned char* const sealed = buffer_.get() + begin_;
+    unsigned char* const sealed = buffers_.received.get() + begin_;
     checked_ = true;
     behind_ = cipher::kTag;
     begin_ += kSum;
@@ -187,6 +190,13 @@ int Connection::open_frame(bool ahead) {
     sum_.add(sealed + kSum, left_);
     damaged_ = damaged_ || sum_.value() != head_.checksum;
     return 0;
+}
+
+void Connection::lend(Buffers buffers) { buffers_ = std::move(buffers); }
+
+Connection::Buffers Connection::take_buffers() {
+    begin_ = end_ = 0;
+    return std::exchange(buffers_, {});
 }
 
 bool Connection::has_come(int milliseconds) const {
@@ -218,7 +228,7 @@ int Connection::receive(Pieces to) {
         } else {
             if (const int error = begin_ == end_ ? fill(1, true) : 0) return error;
             count = std::min(count, end_ - begin_);
-            memcpy(piece.iov_base, buffer_.get() + begin_, count);
+            memcpy(piece.iov_base, buffers_.received.get() + begin_, count);
             begin_ += count;
         }
         left_ -= count;

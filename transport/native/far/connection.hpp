@@ -60,6 +60,16 @@ public:
     // True if something has come that was not received, or comes within so many milliseconds.
     bool has_come(int milliseconds) const;
 
+    // Memory for frames that have come, and for one that is to be sealed. A connection has its own from the first frame
+    // on; where many are at rest, who serves them lends each what it needs meanwhile.
+    struct Buffers {
+        std::unique_ptr<unsigned char[]> received, sent;
+        size_t room = 0;  // of `received`
+    };
+    void lend(Buffers buffers);
+    // What was received and not taken is lost: call where `has_come` says no, or at the end.
+    Buffers take_buffers();
+
     static Pieces one_piece(const void* at, size_t length) {
         Pieces pieces;
         pieces.add(const_cast<void*>(at), length);
@@ -71,7 +81,8 @@ private:
     // As recv(); where many bytes are to come, it waits for many.
     ssize_t take(void* to, size_t count);
     int send_frames(Pieces frames, bool more);
-    // Sends the frame that is in `sent_`, behind room for its head and its checksum. `bytes`: as of `send_bytes`.
+    // Sends the frame that is in `buffers_.sent`, behind room for its head and its checksum. `bytes`: as of
+    // `send_bytes`.
     int send_sealed(FrameHead head, bool bytes, bool more);
     // Reads into the buffer until it holds so many bytes; `ahead`: and what else has come.
     int fill(size_t count, bool ahead);
@@ -83,10 +94,9 @@ private:
     int fd_;
     std::function<bool()> interrupted_;
     std::shared_ptr<Sealing> sealing_;
-    std::unique_ptr<unsigned char[]> sent_;  // a frame, to be sealed
-    std::unique_ptr<unsigned char[]> buffer_;
+    Buffers buffers_;
     uint64_t to_come_ = 0;        // at least, as the caller knows
-    size_t begin_ = 0, end_ = 0;  // of what is in the buffer
+    size_t begin_ = 0, end_ = 0;  // of what is in `received`
     FrameHead head_{};            // of the frame that is being read,
     size_t left_ = 0;             // of which so many bytes have not been taken
     size_t behind_ = 0;           // bytes of it that come after these, in the buffer

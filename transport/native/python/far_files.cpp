@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/raw.hpp"
 #include "board/border.hpp"
 #include "board/process.hpp"
 #include "far/sealing.hpp"
@@ -10,16 +11,14 @@
 
 using namespace wilkins;
 
-// Serves a connection that has passed the handshake, in a thread that closes it in the end. `keys`: of its
-// frames, `length` bytes; 0: the run does not encrypt. Returns 0 or an errno, and the connection is the caller's still;
-// ENODEV: the process is not part of a run.
+// Serves a connection that has passed the handshake, and closes it in the end. `keys`: of its frames, `length` bytes;
+// 0: the run does not encrypt. Returns 0 or an errno, then it is closed; ENODEV: the process is not part of a run.
 WILKINS_API(int, wilkins_serve_far_file(int wire, const char* keys, int length, Owners owners)) {
-    if (!process().context.active) return ENODEV;
-    int error = 0;
+    int error = process().context.active ? 0 : ENODEV;
     std::shared_ptr<far::Sealing> sealing;
-    if (length > 0) sealing = far::Sealing::make({keys, static_cast<size_t>(length)}, &error);
-    if (error != 0) return error;
-    serve_far_file(wire, std::move(sealing), owners);
-    return 0;
+    if (error == 0 && length > 0) sealing = far::Sealing::make({keys, static_cast<size_t>(length)}, &error);
+    if (error == 0) return serve_far_file(wire, std::move(sealing), owners);
+    raw::close(wire);
+    return error;
 }
 WILKINS_OR(errno)

@@ -14,9 +14,9 @@ namespace wilkins {
 using Owners = void (*)(const unsigned char* file, uint64_t size, const ByteRange* here, uint64_t here_count,
                         const ByteRange* ranges, uint64_t count, char* words, uint64_t room);
 
-// Serves, in a thread of its own, a file of this process's task to a rank on another host, which has shown that it
-// knows the key (transport/handshake.py). Closes the connection at the end. `sealing`: nullptr where the run does not
-// encrypt. `owners` may be nullptr.
-void serve_far_file(int wire, std::shared_ptr<far::Sealing> sealing, Owners owners);
+// Serves files of this process's task, from now on, to a rank on another host that has shown that it knows the key
+// (transport/handshake.py). Closes the connection at the end. `sealing`: nullptr where the run does not encrypt.
+// `owners` may be nullptr. Returns 0 or an errno; then the connection is closed.
+int serve_far_file(int wire, std::shared_ptr<far::Sealing> sealing, Owners owners);
 
 }  // namespace wilkins
