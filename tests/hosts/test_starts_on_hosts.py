@@ -88,6 +88,14 @@ def test_each_start_is_for_the_step_that_it_is_told(mpi: str, tmp_path: Path) ->
     assert re.findall(r"of (s\S+)", finished.out) == ["s00.h5", "s01.h5", "s02.h5"]
 
 
+def test_a_program_that_is_never_started_has_not_overlooked_its_port(tmp_path: Path) -> None:
+    """As on one machine: a note says that the policy has given it no step."""
+    written(tmp_path, policy=", io_freq: 9")
+    finished = run(tmp_path)
+    assert started_for(tmp_path, finished) == []
+    assert "was given no step of 's*.h5'" in finished.err and "without ever using" not in finished.err
+
+
 CASES = [
     {"fixed": True},
     {"fixed": True, "mpi": "openmpi", "more": "rerun: always,", "readers": "[0, 2, 1]"},

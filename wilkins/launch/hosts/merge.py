@@ -114,8 +114,9 @@ def wrong(plan: Plan, reports: Sequence[tuple[HostPart, Report]], report: Report
     said = []
     for task in plan.tasks:
         unused = [name for port, name in board.joined(task.index).items() if not report.ports[port].touched]
-        # What is left of a resumed task may need none of a port.
-        if spans(task) and unused and (task.resumed is None or task.resumed.anew):
+        # What is left of a resumed task may need none of a port; a program for each step may have had none.
+        needed = report.tasks[task.index].starts and (task.resumed is None or task.resumed.anew)
+        if spans(task) and unused and needed:
             names = ", ".join(map(repr, unused))
             ports = "port" if len(unused) == 1 else "ports"
             said.append(
