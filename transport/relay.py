@@ -302,7 +302,7 @@ def main(args: Sequence[str]) -> None:
     """Be a half: its arguments are those of the command."""
     try:
         {"send": send, "receive": receive}[args[0]](*args[1:])
-    except ResourceError as failure:
+    except (ResourceError, OSError) as failure:  # which runs that end over it show
         raise SystemExit(f"wilkins: error: {failure}") from None
 
 
