@@ -7,6 +7,7 @@ committed: it is never dropped, so all ranks read the same steps.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from wilkins.flow.policy import FlowPolicy
@@ -106,9 +107,10 @@ class ChannelQueue:
         """The reading task's program has ended and is started again: its ranks come level with the farthest."""
         self.marks = [max(self.marks)] * len(self.marks)
 
-    def leave(self) -> None:
-        """The reading task has ended: it is done with every step, also those to come."""
-        self.marks = [2**63] * len(self.marks)
+    def leave(self, ranks: Iterable[int] | None = None) -> None:
+        """The reading task, or only some of its ranks, are done with every step, also those to come."""
+        for rank in range(len(self.marks)) if ranks is None else ranks:
+            self.marks[rank] = 2**63
 
     @property
     def left(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wilkins.flow.packing import Packing
+from wilkins.flow.placement import Share
 from wilkins.flow.policy import FlowPolicy
 
 
@@ -23,8 +24,18 @@ class ModelTask:
     start: float = 0.0
     """From the beginning to the first iteration."""
     ranks: int = 1
-    host: int = 0
-    """The host of all its ranks, by index in the model's hosts."""
+    share: Share = ()
+    """By index in the model's hosts, how many of its ranks are there, in their order; empty: all are on the first."""
+
+    @property
+    def hosts(self) -> Share:
+        """Its hosts and the numbers of its ranks there."""
+        return self.share or ((0, self.ranks),)
+
+    @property
+    def lead(self) -> int:
+        """The host of its first rank."""
+        return self.hosts[0][0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,12 +66,12 @@ class Carried:
     """The most steps that were on their way together."""
     _until: int = 0
 
-    def add(self, size: int, sent: int, latency: int, carrying: int, packing: int, now: int) -> None:
-        """Count a step that has come now: there are two messages for it. What several take at a time counts once."""
+    def add(self, size: int, sent: int, asking: int, carrying: int, packing: int, now: int) -> None:
+        """Count a step that has come now: its messages took `asking`. What several take at a time counts once."""
         self.steps += 1
         self.bytes += size
         self.moved += sent
-        self.under_way += min(2 * latency + carrying + packing, now - self._until)
+        self.under_way += min(asking + carrying + packing, now - self._until)
         self._until = now
         self.carrying += carrying
         self.packing += packing

@@ -24,7 +24,13 @@ MOST_AT_ONCE = 8
 MOST_BYTES_AT_ONCE = 4 << 20
 """behind so many bytes as they cross (``relay_send.cpp``)."""
 COMES_WHOLE = 256 << 10
-"""A step of so many bytes comes whole, and others may follow it before it has come."""
+"""A step of so many bytes comes whole, and others may follow it before it has come. Where ranks on several hosts have
+written it, all of it comes to their first host before it is published."""
+TRIPS_TO_OPEN = 4
+"""Times there and back in which a file of another host is opened: to connect, to show the run's key, and to ask."""
+TRIPS_OF_A_FILE = 8
+"""Times there and back between a rank that writes a file with others, by HDF5, and the first one's host (measured:
+`docs/benchmarks/hosts.md`). What their MPI says beside that is none of the file's."""
 
 
 @dataclass(frozen=True, slots=True)

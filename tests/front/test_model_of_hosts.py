@@ -31,8 +31,14 @@ def star(
 ) -> Model:
     """Writers that each feed all readers; every task has a host of its own, or as many as there are `hosts`."""
     count = hosts or writers + readers
-    tasks = [ModelTask(name=f"w{w}", step=produce, steps=steps, ranks=ranks, host=w % count) for w in range(writers)]
-    tasks += [ModelTask(name=f"r{r}", step=consume, ranks=ranks, host=(writers + r) % count) for r in range(readers)]
+    tasks = [
+        ModelTask(name=f"w{w}", step=produce, steps=steps, ranks=ranks, share=((w % count, ranks),))
+        for w in range(writers)
+    ]
+    tasks += [
+        ModelTask(name=f"r{r}", step=consume, ranks=ranks, share=(((writers + r) % count, ranks),))
+        for r in range(readers)
+    ]
     return Model(
         tuple(tasks),
         tuple(ModelOutPort(task=writer, pattern="x.h5", size=SIZE) for writer in range(writers)),
@@ -156,7 +162,7 @@ def test_a_step_comes_on_demand_and_is_the_newest_then() -> None:
 def test_readers_that_leave_out_steps_have_relays_of_their_own() -> None:
     """A slow one does not hold up what a quick one beside it gets."""
     model = star(1, 2, produce=0.01, steps=40, hosts=2)
-    tasks = (model.tasks[0], *(ModelTask(name=f"r{r}", step=(0.0, 0.1)[r], host=1) for r in range(2)))
+    tasks = (model.tasks[0], *(ModelTask(name=f"r{r}", step=(0.0, 0.1)[r], share=((1, 1),)) for r in range(2)))
     channels = tuple(ModelChannel(0, reader, LATEST) for reader in range(2))
     timeline = simulate(Model(tasks, model.outports, model.inports, channels, hosts=model.hosts))
     counts = timeline.counts()
@@ -170,7 +176,7 @@ def test_readers_that_leave_out_steps_have_relays_of_their_own() -> None:
 def test_readers_of_one_host_share_what_crosses() -> None:
     """Of two policies each reader has its own behind the relay."""
     model = star(1, 2, hosts=2)
-    tasks = (model.tasks[0], *(ModelTask(name=f"r{r}", step=0.0, host=1) for r in range(2)))
+    tasks = (model.tasks[0], *(ModelTask(name=f"r{r}", step=0.0, share=((1, 1),)) for r in range(2)))
     channels = (ModelChannel(0, 0, FlowPolicy()), ModelChannel(0, 1, FlowPolicy(5)))
     timeline = simulate(Model(tasks, model.outports, model.inports, channels, hosts=model.hosts))
     (crossing,) = timeline.crossings
@@ -187,7 +193,7 @@ def test_on_one_host_nothing_crosses_and_all_is_as_without_hosts() -> None:
 
 
 def test_who_is_stuck_over_hosts_is_told_by_tasks() -> None:
-    tasks = (ModelTask(name="a", step=0.1, steps=3), ModelTask(name="b", step=0.1, steps=3, host=1))
+    tasks = (ModelTask(name="a", step=0.1, steps=3), ModelTask(name="b", step=0.1, steps=3, share=((1, 1),)))
     ports = [ModelOutPort(task=task, pattern="x.h5", size=SIZE) for task in range(2)]
     inports = tuple(ModelInPort(task=task, pattern="x.h5", readers=1) for task in range(2))
     channels = (ModelChannel(0, 1, FlowPolicy()), ModelChannel(1, 0, FlowPolicy()))

@@ -31,7 +31,7 @@ HOSTS = ("--hosts", "a:1,b:1,c:1")
 def pair(packing: Packing, bandwidth: float, cores: int = 1, steps: int = 10) -> Model:
     """A writer whose steps are there at once, and a reader on another host."""
     return Model(
-        (ModelTask(name="w", step=0.0, steps=steps), ModelTask(name="r", step=0.0, host=1)),
+        (ModelTask(name="w", step=0.0, steps=steps), ModelTask(name="r", step=0.0, share=((1, 1),))),
         (ModelOutPort(task=0, pattern="x.h5", size=SIZE, packing=packing),),
         (ModelInPort(task=1, pattern="x.h5", readers=1),),
         (ModelChannel(0, 0, FlowPolicy()),),

@@ -134,9 +134,16 @@ def test_mistakes(folder: Path, options: list[str], words: list[str]) -> None:
         assert word in done.err
 
 
-def test_a_task_on_several_hosts_is_not_in_the_model(folder: Path) -> None:
+def test_tasks_on_several_hosts(folder: Path) -> None:
+    """One of those that write is on two hosts, from both of which its steps come; and the reader is on two."""
     done = wilkins(folder, "simulate", "workflow.yaml", "--hosts", "a:4,b:32")
     assert done.code == 0, "each fits on the second host"
-    done = wilkins(folder, "simulate", "workflow.yaml", "--hosts", "a:16,b:4,c:12")
-    assert done.code == 3
-    assert "its 8 ranks would run on 2 hosts" in done.err
+    words = ("--hosts", "a:12,b:12,c:4,d:4", "--bandwidth", "1GB/s", "--latency", "50us")
+    done = wilkins(folder, "simulate", "workflow.yaml", *words)
+    assert done.code == 0, done.err
+    rows = [" ".join(line.split()) for line in done.out.splitlines() if "field-*.h5" in line]
+    ways = [("a -> c", 13), ("a -> d", 13), ("b -> c", 13), ("b -> d", 13), ("a -> c", 13), ("a -> d", 23)]
+    assert rows == [
+        f"simulate[{number // 2}] -> collect field-*.h5 {way} 5 500 MB 250 MB {messages}"
+        for number, (way, messages) in enumerate(ways)
+    ], "what d reads of the last one, b has written, which d has to ask for it"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from wilkins.errors import ResourceError, UsageError, count_of
+from wilkins.errors import UsageError
 from wilkins.flow.bounds import loads
 from wilkins.flow.model import Model, ModelHost
 from wilkins.flow.placement import Host
@@ -57,21 +57,14 @@ def _said(
 
 
 def on_hosts(model: Model, document: Document, hosts: Sequence[Host], joined: Sequence[ModelHost]) -> Model:
-    """The model with each task on its host, as `placement` says. Slots that no rank has are cores that pack.
+    """The model with each rank on its host, as `placement` says. Slots that no rank has are cores that pack.
 
     Raises:
         WorkflowError: a task asks for a host that is not there.
-        ResourceError: the hosts have too few slots, or a task has ranks on several.
+        ResourceError: the hosts have too few slots.
     """
     with_slots, shares = placed_tasks(document, hosts)
-    tasks = []
-    for task, share in zip(model.tasks, shares, strict=True):
-        if len(share) > 1:
-            raise ResourceError(
-                f"{document.path}: {task.name}: its {task.ranks} ranks would run on {count_of(len(share), 'host')}, "
-                "and the model knows of tasks on one host each; give it `placement: [HOST]`"
-            )
-        tasks.append(replace(task, host=share[0][0]))
+    tasks = [replace(task, share=share) for task, share in zip(model.tasks, shares, strict=True)]
     cores = free_cores(with_slots, shares)
     return replace(
         model,
