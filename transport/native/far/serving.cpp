@@ -49,8 +49,11 @@ int Serving::start_thread() {
 int Serving::add(std::unique_ptr<Served> connection) {
     if (error_ != 0) return error_;
     std::call_once(watched_, [this] { std::thread([this] { watch(); }).detach(); });
-    if (threads_ < std::min(kStay, connections_ + 1))
-        if (const int error = start_thread(); error != 0 && threads_ == 0) return error;
+    while (threads_ < std::min(kStay, connections_ + 2))  // one waits while the others serve what they have
+        if (const int error = start_thread()) {
+            if (threads_ == 0) return error;
+            break;
+        }
     ++connections_;
     epoll_event waits{};
     waits.events = EPOLLIN | EPOLLONESHOT;
