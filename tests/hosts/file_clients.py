@@ -20,7 +20,7 @@ from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 KEY = "00112233445566778899aabbccddeeff"
 WITHIN = 60.0
 """Seconds for each word of a conversation."""
-READ, CLOSE = 2, 11
+READ, CLOSE, LEAVE = 2, 11, 12
 """Requests, as in far_wire.hpp."""
 _FRAME = struct.Struct("<3I")
 _REQUEST = struct.Struct("<IiQQ")
@@ -77,11 +77,12 @@ class Client:
         self._expected = handshake._proof(key, "server", far_files.SERVICE, seen)
         self.wire.sendall(own + handshake._proof(key, "client", far_files.SERVICE, seen) + hello(opens))
 
-    def is_open(self) -> bool:
-        """Whether the server has opened the step, now that it has said so."""
-        proof, opened = bytes(self.said[:_PROOF]), self.said[_PROOF + _FRAME.size :]
+    def is_open(self, *, again: bool = False) -> bool:
+        """Whether the server has opened the step, now that it has said so; `again`: by a connection that it knows."""
+        proof = b"" if again else self._expected
+        said, opened = bytes(self.said[: len(proof)]), self.said[len(proof) + _FRAME.size :]
         self.said = bytearray()
-        return proof == self._expected and _OPENED.unpack(opened)[0] == 0
+        return said == proof and _OPENED.unpack(opened)[0] == 0
 
     def ask(self, what: int, place: int = 0, length: int = 0) -> None:
         """Ask for something of the step."""
@@ -97,6 +98,7 @@ class Client:
 
 CHALLENGE_COMES = _PROOF
 OPENED_COMES = _PROOF + _FRAME.size + _OPENED.size
+OPENED_AGAIN = _FRAME.size + _OPENED.size
 ANSWER_COMES = _FRAME.size + _ANSWER.size
 
 
@@ -134,11 +136,34 @@ def hear_all(clients: Iterable[Client], count: int, then: Callable[[Client], Non
 
 
 class Served:
-    """A run's board with a step of a task, and the process that serves it."""
+    """A process that serves a step of a task."""
 
-    def __init__(self, pid: int, port: int) -> None:
-        self.pid = pid
-        self.port = port
+    def __init__(self, folder: Path, environment: dict[str, str], listener: socket.socket) -> None:
+        self.port = listener.getsockname()[1]
+        own = {far_files.ADDRESS: f"127.0.0.1:{self.port}", far_files.LISTENS: str(listener.fileno())}
+        self._words = [sys.executable, str(far_files.__file__)]
+        self._folder = folder
+        self._environment = {**environment, **own}
+        self._listener = listener
+        self._start()
+
+    def _start(self) -> None:
+        descriptors = [self._listener.fileno()]
+        self._server = subprocess.Popen(self._words, cwd=self._folder, env=self._environment, pass_fds=descriptors)
+
+    @property
+    def pid(self) -> int:
+        return self._server.pid
+
+    def end(self) -> None:
+        """End it, with all its connections."""
+        self._server.kill()
+        self._server.wait()
+
+    def start_again(self) -> None:
+        """Another process takes its place."""
+        self.end()
+        self._start()
 
     def status(self, name: str) -> int:
         """A number of /proc/PID/status."""
@@ -150,29 +175,40 @@ class Served:
         return len(os.listdir(f"/proc/{self.pid}/fd"))  # noqa: PTH208
 
 
-@contextmanager
-def serving(folder: Path, name: str, content: bytes) -> Iterator[Served]:
-    """Publish a file as a step, and serve it."""
-    board = Board.create(
+def _board(folder: Path) -> Board:
+    made = Board.create(
         [BoardTask("simulation", 1), BoardTask("analysis", 1)],
         [BoardPort(0, "out", "s*.bin"), BoardPort(1, "in", "s*.bin")],
         [BoardChannel(0, 1, every=1, queue=3, when_full="block", readers=1)],
         log=folder / "layer.log",
     )
+    handshake.write_key(made.path, KEY)
+    return made
+
+
+@contextmanager
+def rank_elsewhere(folder: Path, port: int) -> Iterator[dict[str, str]]:
+    """The variables of a rank of the task on another host, where it asks the server for files that it has not."""
+    board = _board(folder)
     try:
-        handshake.write_key(board.path, KEY)
+        yield {**os.environ, **board.environment(0, 0), far_files.ELSEWHERE: f"127.0.0.1:{port}"}
+    finally:
+        board.remove()
+
+
+@contextmanager
+def serving(folder: Path, name: str, content: bytes) -> Iterator[Served]:
+    """Publish a file as a step, and serve it."""
+    board = _board(folder)
+    try:
         environment = {**os.environ, **board.environment(0, 0)}
         write = f"import sys; open({name!r}, 'wb').write(sys.stdin.buffer.read())"
         subprocess.run([sys.executable, "-c", write], input=content, cwd=folder, env=environment, check=True)
         with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
-            port = listener.getsockname()[1]
-            environment |= {far_files.ADDRESS: f"127.0.0.1:{port}", far_files.LISTENS: str(listener.fileno())}
-            words = [sys.executable, str(far_files.__file__)]
-            server = subprocess.Popen(words, cwd=folder, env=environment, pass_fds=[listener.fileno()])
-        try:
-            yield Served(server.pid, port)
-        finally:
-            server.kill()
-            server.wait()
+            served = Served(folder, environment, listener)
+            try:
+                yield served
+            finally:
+                served.end()
     finally:
         board.remove()

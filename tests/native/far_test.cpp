@@ -80,7 +80,7 @@ std::string conversation(const std::vector<StepToken>& known) {
     const far::Hello first = hello(known);
     add(&text, &first, sizeof(first));
     for (uint64_t left = below(6); left > 0; --left) {
-        const far::Request request = {static_cast<uint32_t>(below(16) ? below(far::close + 1) : chance()),
+        const far::Request request = {static_cast<uint32_t>(below(16) ? below(far::leave + 1) : chance()),
                                       static_cast<int32_t>(below(2) ? below(3) : chance()), number(), number()};
         add(&text, &request, sizeof(request));
         if (request.what == far::write || request.what == far::gather)

@@ -1,12 +1,6 @@
 // The rank's side of a step on another host.
 #include "far/far_file.hpp"
 
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -14,10 +8,9 @@
 #include <new>
 #include <utility>
 
-#include "base/raw.hpp"
+#include "board/border.hpp"
 #include "board/step_token.hpp"
 #include "far/far_wire.hpp"
-#include "far/handshake.hpp"
 #include "far/damage.hpp"
 #include "far/runs.hpp"
 
@@ -34,62 +27,6 @@ constexpr size_t kUnsent = 1 << 16;
 // Of fewer bytes, to say where they are costs more than to send them.
 constexpr uint64_t kWorthKeeping = 8 * homes::kSector;
 
-// Also where a handler of the program's interrupts the call, which goes on by itself then. Returns an errno.
-int connect_whole(int wire, const addrinfo& to) {
-    if (connect(wire, to.ai_addr, to.ai_addrlen) == 0) return 0;
-    if (errno != EINTR) return errno;
-    pollfd done = {wire, POLLOUT, 0};
-    while (poll(&done, 1, -1) < 0)
-        if (errno != EINTR) return errno;
-    int error = 0;
-    socklen_t length = sizeof(error);
-    return getsockopt(wire, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
-}
-
-int connect_to(const std::string& address, const std::string& port, int* error) {
-    addrinfo wanted{};
-    wanted.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (getaddrinfo(address.c_str(), port.c_str(), &wanted, &found) != 0) {
-        *error = EHOSTUNREACH;
-        return -1;
-    }
-    int wire = -1;
-    *error = EHOSTUNREACH;
-    for (const addrinfo* one = found; one != nullptr && wire < 0; one = one->ai_next) {
-        wire = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
-        if (wire < 0 || (*error = connect_whole(wire, *one)) == 0) continue;
-        raw::close(wire);
-        wire = -1;
-    }
-    freeaddrinfo(found);
-    if (wire < 0) return -1;
-    *error = 0;
-    const int now = 1;
-    setsockopt(wire, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
-    return wire;
-}
-
-// The words of the handshake, before any frame. Each returns an errno.
-int receive_plain(int wire, handshake::Bytes32& bytes) {
-    for (size_t came = 0; came < bytes.size();) {
-        const ssize_t count = recv(wire, bytes.data() + came, bytes.size() - came, 0);
-        if (count == 0) return ECONNRESET;
-        if (count < 0 && errno != EINTR) return errno;
-        came += count > 0 ? static_cast<size_t>(count) : 0;
-    }
-    return 0;
-}
-
-int send_plain(int wire, const std::string& bytes) {
-    for (size_t sent = 0; sent < bytes.size();) {
-        const ssize_t count = send(wire, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_MORE);
-        if (count < 0 && errno != EINTR) return errno;
-        sent += count > 0 ? static_cast<size_t>(count) : 0;
-    }
-    return 0;
-}
-
 }  // namespace
 
 const char* served_at() {
@@ -98,30 +35,11 @@ const char* served_at() {
 }
 
 std::unique_ptr<FarFile> FarFile::greet(const char* where, const far::Hello& hello, far::Opened* opened, int* error) {
-    const std::string place = where;
-    const size_t colon = place.rfind(':');
-    if (colon == std::string::npos) {
-        *error = EHOSTUNREACH;
-        return nullptr;
-    }
-    const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
-    if (wire < 0) return nullptr;
-    std::unique_ptr<FarFile> file(new FarFile(wire, hello, where));
-    const handshake::RunKey run = handshake::run_key();
-    handshake::Bytes32 challenge{}, proof{};
-    handshake::Answer answer{};
-    *error = run.key.empty() ? EACCES : receive_plain(wire, challenge);
-    if (*error == 0) {
-        answer = handshake::answer(run.key, challenge);
-        *error = answer.words.empty() ? EACCES : 0;
-    }
-    if (*error == 0 && run.encrypts) file->connection_.seal_with(far::Sealing::make(answer.frame_keys, error));
-    if (*error == 0) *error = send_plain(wire, answer.words);
-    if (*error == 0) *error = file->connection_.send_words(far::Connection::one_piece(&hello, sizeof(hello)));
-    if (*error == 0) *error = receive_plain(wire, proof);
-    if (*error == 0 && proof != answer.expected) *error = EPROTO;  // whoever listens there is not of this run
-    if (*error == 0) *error = file->connection_.receive(opened, sizeof(*opened));
-    if (*error == 0) *error = static_cast<int>(opened->error);
+    std::unique_ptr<far::Line> line = far::Line::open(where, hello, opened, error);
+    if (!line) return nullptr;
+    std::unique_ptr<FarFile> file(new FarFile(std::move(line), hello, where));
+    file->is_open_ = opened->error == 0 && hello.use != Use::ask && hello.use != Use::miss;
+    *error = static_cast<int>(opened->error);
     return *error == 0 ? std::move(file) : nullptr;
 }
 
@@ -166,15 +84,29 @@ bool FarFile::ask_whether_left_out(const char* where, const char* name) {
     return greet(where, hello, &opened, &error) && opened.number != 0;
 }
 
-FarFile::FarFile(int wire, const far::Hello& hello, const char* where)
-    : wire_(wire),
+FarFile::FarFile(std::unique_ptr<far::Line> line, const far::Hello& hello, const char* where)
+    : line_(std::move(line)),
       use_(hello.use),
       name_(hello.name),
       where_(where),
-      lead_(hello.use == Use::part ? hello.address : where),
-      connection_(wire) {}
+      lead_(hello.use == Use::part ? hello.address : where) {}
 
-FarFile::~FarFile() { raw::close(wire_); }
+FarFile::~FarFile() {
+    if (use_ != Use::keep && is_sound())
+        guarded("the end of a file of another host", [this] { return leave(), 0; }, [](int error) { return error; });
+}
+
+bool FarFile::is_sound() const {
+    return error_ == 0 && !was_damaged_ && !writes_ && unsent_.empty() && asked_.empty() && gathered_.empty();
+}
+
+void FarFile::leave() {
+    const far::Request request = {far::leave, 0, 0, 0};
+    const bool over =
+        !is_open_ ||
+        (line_->is_ours() && line_->connection.send_words(far::Connection::one_piece(&request, sizeof(request))) == 0);
+    if (over) far::Line::keep(where_, std::move(line_));
+}
 
 void FarFile::fail(int error) {
     if (error_ == 0) error_ = error;
@@ -184,7 +116,7 @@ void FarFile::fail(int error) {
 
 void FarFile::push() {
     if (error_ == 0) {
-        if (const int error = connection_.send_words(far::Connection::one_piece(unsent_.data(), unsent_.size())))
+        if (const int error = line_->connection.send_words(far::Connection::one_piece(unsent_.data(), unsent_.size())))
             fail(error);
     }
     unsent_.clear();
@@ -197,8 +129,8 @@ void FarFile::send(uint32_t what, int32_t kind, uint64_t place, uint64_t length,
         push();
         if (error_ != 0) return;
         Pieces all = far::Connection::one_piece(bytes, count);
-        const int error =
-            what == far::write ? connection_.send_bytes(std::move(all)) : connection_.send_words(std::move(all));
+        const int error = what == far::write ? line_->connection.send_bytes(std::move(all))
+                                             : line_->connection.send_words(std::move(all));
         if (error != 0) fail(error);
         return;
     }
@@ -208,20 +140,21 @@ void FarFile::send(uint32_t what, int32_t kind, uint64_t place, uint64_t length,
 
 bool FarFile::receive(void* memory, size_t length) {
     if (error_ != 0) return false;
-    if (const int error = connection_.receive(memory, length)) fail(error);
+    if (const int error = line_->connection.receive(memory, length)) fail(error);
     return error_ == 0;
 }
 
 bool FarFile::receive_bytes(const Asked& asked, std::vector<Asked>* damaged) {
     if (error_ != 0) return false;
-    const int error = connection_.receive(asked.memory, asked.length);
-    if (error != 0 && (error != EBADMSG || connection_.damaged().empty())) fail(error);
-    for (const ByteRange& range : connection_.damaged())
+    const int error = line_->connection.receive(asked.memory, asked.length);
+    if (error != 0 && (error != EBADMSG || line_->connection.damaged().empty())) fail(error);
+    for (const ByteRange& range : line_->connection.damaged())
         damaged->push_back({asked.place + range.begin, asked.memory + range.begin, range.end - range.begin});
     return error_ == 0;
 }
 
 bool FarFile::may_ask_again(const std::vector<ByteRange>& bytes, uint64_t asked, bool noted) {
+    was_damaged_ = true;
     if (far::length_of(bytes) < asked) in_vain_ = 0;
     if (++in_vain_ > far::kMostDamaged) {
         fail(EBADMSG);
@@ -383,10 +316,10 @@ void FarFile::collect_gathered() {
         had_changed_ = had_changed_ || mended != 0;
         Pieces pieces;
         for (const ByteRange& range : ranges) pieces.add(gathers_to_ + range.begin, range.end - range.begin);
-        error = connection_.receive(std::move(pieces));
+        error = line_->connection.receive(std::move(pieces));
         if (error == 0) return;
         if (error != EBADMSG) return fail(error);
-        std::vector<ByteRange> damaged = far::damaged_bytes(ranges, connection_.damaged());
+        std::vector<ByteRange> damaged = far::damaged_bytes(ranges, line_->connection.damaged());
         if (damaged.empty()) return fail(error);
         if (!may_ask_again(damaged, far::length_of(ranges), noted)) return;
         ranges = std::move(damaged);
@@ -445,7 +378,9 @@ std::string FarFile::owners(const std::vector<ByteRange>& bytes) {
 
 int FarFile::close() {
     uint64_t nothing = 0;
-    return ask(far::close, 0, 0, &nothing);
+    const int error = ask(far::close, 0, 0, &nothing);
+    is_open_ = false;
+    return error;
 }
 
 }  // namespace wilkins

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "board/step_token.hpp"
-#include "far/connection.hpp"
+#include "far/line.hpp"
 #include "far/part.hpp"
 
 namespace wilkins {
@@ -53,7 +53,7 @@ public:
     // Whether the relay at `where` was not given the step of this name, nor will be.
     static bool ask_whether_left_out(const char* where, const char* name);
     bool writable() const { return use_ == Use::write; }
-    int wire() const { return wire_; }
+    int wire() const { return line_->wire(); }
     const char* where() const { return where_.c_str(); }
     const StepToken& token() const { return token_; }
     ~FarFile();
@@ -83,7 +83,7 @@ public:
 private:
     // Connects, and says what for. nullptr, with an errno, if that cannot be.
     static std::unique_ptr<FarFile> greet(const char* where, const far::Hello& hello, far::Opened* opened, int* error);
-    FarFile(int wire, const far::Hello& hello, const char* where);
+    FarFile(std::unique_ptr<far::Line> line, const far::Hello& hello, const char* where);
     int ask(uint32_t what, int32_t kind, uint64_t length, uint64_t* value);
     struct Asked {
         uint64_t place;
@@ -115,12 +115,18 @@ private:
     bool receive_bytes(const Asked& asked, std::vector<Asked>* damaged);
     void fail(int error);
 
-    int wire_;
+    // Nothing is under way, and nothing was damaged: the connection may serve another file.
+    bool is_sound() const;
+    // Lets go of the step, if that was not done, and keeps the connection.
+    void leave();
+
+    std::unique_ptr<far::Line> line_;
+    bool is_open_ = false;  // the server has the step open for this
+    bool was_damaged_ = false;
     Use use_;
     std::string name_;
     std::string where_;
     std::string lead_;  // where that of the host is on which the step was made
-    far::Connection connection_;
     StepToken token_{};
     uint64_t number_ = 0;   // of this host, among those that have bytes of the step; 0: it may have none
     Part* part_ = nullptr;  // in which it has them

@@ -21,7 +21,8 @@ enum What : uint32_t {
     put,      // says that the rank's host has these bytes now
     host,     // asks where the server of a host is that has some (`kind`: its number)
     owners,   // asks whose the bytes of `length` ranges are, which follow
-    close,    // lets go of the step
+    close,    // lets go of the step; another Hello may follow
+    leave,    // likewise, and nobody waits for an answer
 };
 
 // Of a step that is kept, the server says a byte now and then while a rank of its host waits for memory.
@@ -37,15 +38,16 @@ struct Request {
     uint64_t length;
 };
 
-// To all but `write` and `put`. To `read`: so many runs follow, that say where the bytes are, and then the bytes of
-// runs without a host; or, if there are none, all. To `gather`: all bytes; 1 if some of the step had changed in memory,
-// and were mended. To `host`: its address. To `owners`: a text of so many bytes.
+// To all but `write`, `put` and `leave`. To `read`: so many runs follow, that say where the bytes are, and then the
+// bytes of runs without a host; or, if there are none, all. To `gather`: all bytes; 1 if some of the step had changed
+// in memory, and were mended. To `host`: its address. To `owners`: a text of so many bytes.
 struct Answer {
     int64_t error;
     uint64_t value;
 };
 
-// The first words of a connection, after the key: which step. `Opened` follows.
+// The first words of a connection, after the key, and again after `close`, `leave` and what opens no step: which step.
+// `Opened` follows.
 struct Hello {
     StepToken token;  // one that a rank of the host has open; with slot -1, the task's own file of that name; to ask:
                       // slot 1: of folders above, too

@@ -2,6 +2,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -107,6 +108,12 @@ bool misses(const char* name) {
     return false;
 }
 
+// Whether connections may wait for another file: if they had all descriptors, nobody else could come.
+bool has_room() {
+    rlimit files{};
+    return getrlimit(RLIMIT_NOFILE, &files) != 0 || far::Serving::here().connections() < files.rlim_cur / 2;
+}
+
 // A rank on another host, with what it has open.
 class FarRank : public far::Served {
 public:
@@ -124,8 +131,8 @@ public:
     int wire() const override { return wire_; }
     Connection& connection() override { return connection_; }
     Next serve_one() override {
-        if (step_ != nullptr) return serve_step() ? Next::more : Next::over;
-        if (part_ != nullptr) return serve_part() ? Next::more : Next::over;
+        if (step_ != nullptr) return goes_on(serve_step());
+        if (part_ != nullptr) return goes_on(serve_part());
         return greet();
     }
 
@@ -135,10 +142,14 @@ private:
     bool open_part(const far::Hello& hello);
     bool serve_step();
     bool serve_part();
+    static Next goes_on(bool more) { return more ? Next::more : Next::over; }
     bool say_opened(const far::Opened& opened) {
         return connection_.send_words(Connection::one_piece(&opened, sizeof(opened))) == 0;
     }
     void let_go() {
+        number_ = 0;
+        error_ = 0;
+        part_ = nullptr;
         if (step_ != nullptr) close_step(std::exchange(step_, nullptr));
     }
 
@@ -159,11 +170,10 @@ FarRank::Next FarRank::greet() {
     switch (hello.use) {
         case Use::ask: {
             const Held held = holds_for_others(hello.name, hello.token.slot == 1);
-            say_opened({0, {}, static_cast<uint64_t>(held)});
-            return Next::over;
+            return goes_on(say_opened({0, {}, static_cast<uint64_t>(held)}));
         }
-        case Use::miss: say_opened({0, {}, static_cast<uint64_t>(misses(hello.name))}); return Next::over;
-        case Use::part: return open_part(hello) ? Next::more : Next::over;
+        case Use::miss: return goes_on(say_opened({0, {}, static_cast<uint64_t>(misses(hello.name))}));
+        case Use::part: return goes_on(open_part(hello));
         default: return open(hello);
     }
 }
@@ -171,13 +181,10 @@ FarRank::Next FarRank::greet() {
 FarRank::Next FarRank::open(const far::Hello& hello) {
     int error = 0;
     step_ = open_for(hello, &error);
-    if (step_ == nullptr) {
-        say_opened({std::max(error, 1), {}, 0});
-        return Next::over;
-    }
+    if (step_ == nullptr) return goes_on(say_opened({std::max(error, 1), {}, 0}));
     number_ = number_for(hello, *step_);
     const far::Opened opened = {0, step_->token(), number_};
-    if (hello.use != Use::keep) return say_opened(opened) ? Next::more : Next::over;
+    if (hello.use != Use::keep) return goes_on(say_opened(opened));
     std::thread([this, opened] {  // few steps are kept, for long
         guarded(
             "the server of files",
@@ -212,10 +219,8 @@ bool FarRank::serve_step() {
         case far::cut: return far::answer(connection_, step_->set_eof(request.length), 0);
         case far::publish: return far::answer(connection_, step_->writable() ? publish_snapshot(step_) : EBADF, 0);
         case far::lock: return far::answer(connection_, step_->lock(static_cast<short>(request.kind)), 0);
-        default:
-            let_go();
-            far::answer(connection_, 0, 0);
-            return false;
+        case far::leave: let_go(); return has_room();
+        default: let_go(); return far::answer(connection_, 0, 0) && request.what == far::close && has_room();
     }
 }
 
@@ -224,13 +229,18 @@ bool FarRank::open_part(const far::Hello& hello) {
     int error = 0;
     part_ = Part::open(hello.address, hello.token.slot, false, &error);
     if (part_ != nullptr && !part_->holds(hello.token.stamp, nullptr)) error = ESTALE;
-    return say_opened({error, hello.token, 0}) && error == 0;
+    if (error != 0) part_ = nullptr;
+    return say_opened({error, hello.token, 0});
 }
 
 // Reads of it for another host.
 bool FarRank::serve_part() {
     far::Request request{};
     if (connection_.receive(&request, sizeof(request)) != 0) return false;
+    if (request.what == far::leave) {
+        let_go();
+        return has_room();
+    }
     std::vector<ByteRange> ranges = {{request.place, request.place + request.length}};
     if (request.what == far::gather && !far::take_ranges(connection_, request.length, &ranges)) return false;
     if (request.what != far::gather && request.what != far::read) return false;
