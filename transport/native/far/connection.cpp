@@ -30,6 +30,16 @@ constexpr size_t kWakesFor = 1 << 20;
 // It looks by itself after so long (ms): a kernel may be short of memory for them.
 constexpr int kLooksAfter = 20;
 
+// As recv(); also where the socket itself waits for some time only.
+ssize_t receive_some(int fd, void* to, size_t count) {
+    for (;;) {
+        const ssize_t came = recv(fd, to, count, 0);
+        if (came >= 0 || errno != EAGAIN) return came;
+        pollfd comes = {fd, POLLIN, 0};
+        if (poll(&comes, 1, -1) < 0) return -1;
+    }
+}
+
 #ifdef WILKINS_HOOKS
 // The bytes of a frame, with one bit that is not as its checksum has it.
 void damage(const msghdr& body, std::vector<char>* bytes) {
@@ -125,7 +135,7 @@ int Connection::send_sealed(FrameHead head, [[maybe_unused]] bool bytes, bool mo
 }
 
 ssize_t Connection::take(void* to, size_t count) {
-    if (to_come_ < kMostWords) return recv(fd_, to, count, 0);
+    if (to_come_ < kMostWords) return receive_some(fd_, to, count);
     const ssize_t came = recv(fd_, to, count, MSG_DONTWAIT);
     if (came >= 0 || errno != EAGAIN) return came;
     const uint64_t rest = to_come_ - std::min<uint64_t>(to_come_ - 1, end_ - begin_);  // what is not in the buffer
@@ -136,15 +146,20 @@ ssize_t Connection::take(void* to, size_t count) {
     const int error = errno;
     setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof(one));
     errno = error;
-    return ready < 0 ? -1 : recv(fd_, to, count, 0);
+    return ready < 0 ? -1 : receive_some(fd_, to, count);
 }
 
-int Connection::fill(size_t count, bool ahead) {
+size_t Connection::make_buffer() {
     const size_t room = sealing_ ? kSealed : kBuffer;
     if (!buffers_.received || buffers_.room < room) {
         buffers_.received.reset(new unsigned char[room]);
         buffers_.room = room;
     }
+    return room;
+}
+
+int Connection::fill(size_t count, bool ahead) {
+    const size_t room = make_buffer();
     if (begin_ == end_ || begin_ + count > room) {
         memmove(buffers_.received.get(), buffers_.received.get() + begin_, end_ - begin_);
         end_ -= begin_;
@@ -202,6 +217,15 @@ Connection::Buffers Connection::take_buffers() {
 bool Connection::has_come(int milliseconds) const {
     pollfd one = {fd_, POLLIN, 0};
     return left_ > 0 || begin_ < end_ || poll(&one, 1, milliseconds) > 0;
+}
+
+bool Connection::take_what_comes() {
+    if (left_ > 0 || begin_ < end_) return true;
+    const size_t room = make_buffer();
+    begin_ = end_ = 0;
+    const ssize_t came = recv(fd_, buffers_.received.get(), room, 0);
+    if (came > 0) end_ = static_cast<size_t>(came);
+    return came >= 0 || (errno != EAGAIN && errno != EINTR);  // who receives sees that it has ended, or failed
 }
 
 int Connection::receive(Pieces to) {

@@ -59,6 +59,8 @@ public:
 
     // True if something has come that was not received, or comes within so many milliseconds.
     bool has_come(int milliseconds) const;
+    // The same, for as long as the socket waits to receive (SO_RCVTIMEO), by the call that takes what comes.
+    bool take_what_comes();
 
     // Memory for frames that have come, and for one that is to be sealed. A connection has its own from the first frame
     // on; where many are at rest, who serves them lends each what it needs meanwhile.
@@ -86,6 +88,7 @@ private:
     int send_sealed(FrameHead head, bool bytes, bool more);
     // Reads into the buffer until it holds so many bytes; `ahead`: and what else has come.
     int fill(size_t count, bool ahead);
+    size_t make_buffer();
     int begin_frame(bool ahead);
     // The same of one that is sealed.
     int open_frame(bool ahead);

@@ -3,6 +3,8 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,8 +22,8 @@ namespace wilkins::far {
 namespace {
 
 constexpr size_t kStay = 4;  // threads that do not end: as many connections are served as if each had its own
-// ms for which a thread waits for the next message of the connection that it has served, if another waits for any.
-constexpr int kQuiet = 2;
+// For which a thread waits for the next message of the connection that it has served, if another waits for any.
+constexpr timeval kQuiet = {0, 2000};
 constexpr auto kMoment = std::chrono::milliseconds(2);  // in which a thread becomes free, or there are more
 constexpr int kCalm = 50;                               // moments with threads to spare, until nobody looks any more
 constexpr int kLeavesAfter = 10'000;                    // ms
@@ -55,6 +57,7 @@ int Serving::add(std::unique_ptr<Served> connection) {
             break;
         }
     ++connections_;
+    setsockopt(connection->wire(), SOL_SOCKET, SO_RCVTIMEO, &kQuiet, sizeof(kQuiet));
     epoll_event waits{};
     waits.events = EPOLLIN | EPOLLONESHOT;
     waits.data.ptr = connection.get();
@@ -86,7 +89,7 @@ void Serving::serve(Served* one, Connection::Buffers* buffers) {
             *buffers = connection.take_buffers();
             return end(one);
         }
-        if (!connection.has_come(idle_ > 0 ? kQuiet : 0)) break;
+        if (!(idle_ > 0 ? connection.take_what_comes() : connection.has_come(0))) break;
     }
     *buffers = connection.take_buffers();
     epoll_event waits{};
