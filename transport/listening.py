@@ -17,6 +17,9 @@ INTERFACE = "WILKINS_INTERFACE"
 """Names the network interface, the address, or the network (10.1.0.0/16) by which hosts are to reach each other."""
 
 _BACKLOG = 4096
+_SILENT_FOR = 30
+"""Seconds without a word on a connection, after which the kernel sends one: firewalls forget silent ones, some after
+minutes, and a program may compute for hours between two steps."""
 _GET_ADDRESS = 0x8915
 """SIOCGIFADDR, of ``ioctl(2)``."""
 
@@ -39,11 +42,22 @@ def listen(name: str) -> socket.socket:
 
 
 def listen_at(address: str) -> socket.socket:
-    """A listening socket at an address of this host; empty: at all, of IPv4 and IPv6.
+    """A listening socket at an address of this host; empty: at all, of IPv4 and IPv6. Its connections are kept alive.
 
     Raises:
         OSError: the host has no such address.
     """
+    listener = _listener(address)
+    for level, option, value in (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_FOR),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _SILENT_FOR),
+    ):
+        listener.setsockopt(level, option, value)
+    return listener
+
+
+def _listener(address: str) -> socket.socket:
     if not address and socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):  # IPv6 is switched off here
             return socket.create_server((address, 0), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)

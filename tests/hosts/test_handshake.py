@@ -260,6 +260,14 @@ class TestAddresses:
             with listening.listen(name) as listener:
                 assert listening.address_in(listener).startswith(":")
 
+    def test_connections_are_kept_alive(self) -> None:
+        """Else firewalls forget those on which nothing is said while programs compute."""
+        with listening.listen_at("127.0.0.1") as listener, socket.create_connection(listener.getsockname()) as _:
+            accepted, _address = listener.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 60
+
     def test_what_the_host_lacks_is_an_error_that_names_what_it_has(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(listening.INTERFACE, "ib7")
         with pytest.raises(ResourceError, match=r"WILKINS_INTERFACE=ib7: the host .* lo \(127.0.0.1\)"):
