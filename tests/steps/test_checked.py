@@ -166,9 +166,11 @@ def is_mended(done: Finished, source: str) -> None:
     assert "look at the network" not in unwrapped(done.err)
 
 
-def mends(folder: Path, what: str, hosts: str = "", mode: str = "both", more: str = "") -> Finished:
+def mends(
+    folder: Path, what: str, hosts: str = "", mode: str = "both", more: str = "", reads: str = READS["hdf5"]
+) -> Finished:
     (folder / "writes.py").write_text(WRITES)
-    (folder / "reads.py").write_text(READS["hdf5"])
+    (folder / "reads.py").write_text(reads)
     (folder / "workflow.yaml").write_text(f"""
 tasks:
   - {{func: {sys.executable}, name: writes, args: [writes.py],
@@ -187,20 +189,22 @@ def test_they_are_mended_from_the_file(tmp_path: Path, task: str, hosts: str) ->
 
 
 HOLDS = """
-import time, h5py
+import os, time, h5py
 held = [h5py.File(f"s{step}.h5", "r") for step in range(6)]
-time.sleep(6)
+while not os.path.exists("over"):
+    time.sleep(0.05)
 """
 
 
 @pytest.mark.nightly
 def test_they_are_mended_from_the_host_that_has_sent_the_step(tmp_path: Path) -> None:
-    """Here, a program there has it open."""
+    """Here, a program there has it open. It may have to do so when all steps have long come."""
     (tmp_path / "holds.py").write_text(HOLDS)
     more = f"""  - {{func: {sys.executable}, name: holds, args: [holds.py], placement: [1, 0],
       inports: [{{filename: "s*.h5", queue: 8}}]}}
 """
-    is_mended(mends(tmp_path, "task=writes-from-a-0,flip-memory=1", "a:2,b:1", "memory", more), "the host")
+    reads = READS["late"] + "open('over', 'w').close()\n"
+    is_mended(mends(tmp_path, "task=writes-from-a-0,flip-memory=1", "a:2,b:1", "memory", more, reads), "the host")
 
 
 READS_OWN = """

@@ -22,6 +22,18 @@ namespace {
 // True if the step is published, or about to be.
 bool is_there(const SlotRecord& slot, uint64_t stamp) { return slot.stamp == stamp && slot.state != SlotState::free; }
 
+bool may_be_read(const Board& board, const SlotRecord& slot) {
+    return queue::needed(board, slot, false) || queue::may_come_again(board, slot);
+}
+
+// True if a reader may yet find that a step has changed in memory, which the host that has sent it can mend.
+bool may_be_mended(const Board& board, const PortRecord& outport) {
+    const Row<SlotRecord> slots = slots_of(board, outport);
+    return outport.keys.checked && std::any_of(slots.begin(), slots.end(), [&](const SlotRecord& slot) {
+               return slot.state == SlotState::published && may_be_read(board, slot);
+           });
+}
+
 }  // namespace
 
 void KeptElsewhere::add(int slot, uint64_t stamp, std::unique_ptr<FarFile> keeps) {
@@ -94,12 +106,9 @@ int KeptElsewhere::await_end(int port) {
             let_go();
             Board::Lock lock(p.board);
             sweep_dead_readers(p, port);
-            const auto over = [&](const Kept& one) {
-                const SlotRecord& slot = p.board.slot(one.slot);
-                return !queue::needed(p.board, slot, false) && !queue::may_come_again(p.board, slot);
-            };
+            const auto over = [&](const Kept& one) { return !may_be_read(p.board, p.board.slot(one.slot)); };
             kept_.erase(std::remove_if(kept_.begin(), kept_.end(), over), kept_.end());
-            if (kept_.empty()) return 0;
+            if (kept_.empty() && !may_be_mended(p.board, p.board.port(port))) return 0;
         }
         Board::Lock lock(p.board);
         if (const int error = nap(p, port, lock)) return error;

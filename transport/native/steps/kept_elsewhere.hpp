@@ -18,7 +18,8 @@ public:
     // How many there are. Lets go of those whose slots hold other steps by now.
     size_t count();
 
-    // The stream has ended. Waits until nobody can read any of them. Returns 0, or EINTR as a wait does.
+    // The stream has ended. Waits until nobody can read any of them, nor a step that its host might have to mend.
+    // Returns 0, or EINTR as a wait does.
     int await_end(int port);
 
 private:
