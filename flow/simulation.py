@@ -332,16 +332,17 @@ class _Simulation:
             size, packing = source.port.size, source.port.packing.on(cores, bandwidth)
             sent, packs = round(here * packing.sent), nanoseconds(here / packing.rate(cores))
             relay.asked -= 1
-            relay.on_the_way.append(sent)
             relay.carried.messages += 1
-            relay.carried.at_once = max(relay.carried.at_once, len(relay.on_the_way))
+            relay.carried.at_once = max(relay.carried.at_once, len(relay.on_the_way) + 1)
             yield Spend("moving", packs)
             if packs:
                 yield Spend("moving", max(0, is_sent - self.now))  # what was packed before is sent meanwhile
             begin = sends.book(self.now, sent)
             is_sent = begin + sends.time(sent)
             comes, ends_at = begin + latency, is_sent + latency
-            relay.sent.append(OnItsWay(step, comes, ends_at, size, sent, packs, rest, is_whole=here == size))
+            crossing = OnItsWay(step, comes, ends_at, size, sent, packs, rest, is_whole=here == size)
+            relay.on_the_way.append(crossing)
+            relay.sent.append(crossing)
             self.wake(relay.receiver)
 
     def hear(self, relay: Relay, enough: Callable[[], bool]) -> Pauses:
@@ -377,8 +378,8 @@ class _Simulation:
             carrying = max(crossing.ends - crossing.comes, receives.time(crossing.sent))
             messages = 2 * latency
             if not crossing.is_whole:  # the sender is to keep it
-                messages += 2 * relays.TRIPS_TO_OPEN * latency
-                yield Spend("moving", 2 * relays.TRIPS_TO_OPEN * latency)
+                messages += 2 * relays.TRIPS_TO_KEEP * latency
+                yield Spend("moving", 2 * relays.TRIPS_TO_KEEP * latency)
             if crossing.rest:
                 messages += self.asking(crossing.rest, relay.reads) + self.farthest(crossing.rest, relay.reads)
                 carrying += max(self.lines[host].sends.time(count) for host, count in crossing.rest)

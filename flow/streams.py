@@ -13,7 +13,6 @@ from wilkins.flow import relays
 from wilkins.flow.machine import ChannelQueue, Wait
 from wilkins.flow.model import ModelInPort, ModelOutPort
 from wilkins.flow.network import Carried
-from wilkins.flow.packing import Packing
 from wilkins.flow.pieces import Ranges, Rest, piece
 from wilkins.flow.timeline import Activity, Opening
 
@@ -183,8 +182,8 @@ class Relay:
     """Steps that the sender may send yet."""
     sent: deque[OnItsWay | None] = field(default_factory=deque)
     """Steps that have begun to come and were not received. None: no step will come."""
-    on_the_way: deque[int] = field(default_factory=deque)
-    """Bytes, as they cross, of each step of which the sender has not heard that it has come."""
+    on_the_way: deque[OnItsWay] = field(default_factory=deque)
+    """Steps of which the sender has not heard that they have come."""
     sender: list[Rank] = field(default_factory=list)
     receiver: list[Rank] = field(default_factory=list)
     """Asleep until the other one says something."""
@@ -198,9 +197,8 @@ class Relay:
 
     def may_send(self) -> bool:
         """Whether the sender may send a step now."""
-        port = self.outlet.port
-        whole = port.size <= relays.COMES_WHOLE or port.packing != Packing()
-        behind = whole and sum(self.on_the_way) < relays.MOST_BYTES_AT_ONCE
+        whole = all(step.is_whole for step in self.on_the_way)
+        behind = whole and sum(step.sent for step in self.on_the_way) < relays.MOST_BYTES_AT_ONCE
         return self.asked > 0 and (behind or not self.on_the_way)
 
     def room(self) -> int:

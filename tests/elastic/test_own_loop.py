@@ -19,18 +19,21 @@ from wilkins.tasks.elastic import Elastic, ElasticError  # noqa: E402
 from wilkins.tasks.elastic.tensors import Contribution, as_bytes, from_bytes  # noqa: E402
 
 LOOP = """
-import hashlib, json, os, signal, sys, time
+import glob, hashlib, json, os, signal, sys, time
 import torch
 from wilkins.tasks.elastic import Elastic
 torch.set_num_threads(1)
 torch.manual_seed(os.getpid())  # models differ until they are made one
 model = torch.nn.Linear(6, 3)
 elastic = Elastic(model, torch.optim.SGD(model.parameters(), lr=0.1))
+open(f"comes-{os.getpid()}", "w").close()
 for step in elastic.steps(30):
     if step.number == 10 and elastic.rank in json.loads(sys.argv[1]):
         os.kill(os.getpid(), signal.SIGKILL)
     if sys.argv[2:] and elastic.rank == 0:
         time.sleep(0.1)
+        while step.number == 5 and len(glob.glob("comes-*")) < int(sys.argv[2]):
+            time.sleep(0.05)
     x = torch.randn(12, 6, generator=torch.Generator().manual_seed(step.number))[step.share(12)]
     model(x).square().mean().backward()
     elastic.commit(len(x))
@@ -168,12 +171,13 @@ def test_a_rank_that_stands_still_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_a_rank_that_is_started_again_joins(tmp_path: Path) -> None:
-    """It needs some seconds to start; the others take 3 s."""
-    code, said, log = run(tmp_path, 2, [], "slow")
+    """It needs some seconds to start, and the other one waits for it to come."""
+    code, said, log = run(tmp_path, 2, [], "2")
     assert code == 0, log
     assert len(said) == 2 and said[0][3] == said[1][3]
     (tmp_path / "loop.py").write_text(LOOP)
-    words = [sys.executable, "-m", "wilkins.tasks.elastic", "-n", "2", "--restarts=1", "loop.py", "[]", "slow"]
+    comes = "5"  # with the two of the first run
+    words = [sys.executable, "-m", "wilkins.tasks.elastic", "-n", "2", "--restarts=1", "loop.py", "[]", comes]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as parent:
         assert parent.stderr is not None
         first = parent.stderr.readline()

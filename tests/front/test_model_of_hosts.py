@@ -80,9 +80,8 @@ def test_as_many_small_steps_as_the_queue_has_room_for_are_on_their_way(queue: i
     assert crossing.under_way == pytest.approx(timeline.end, rel=0.05)
 
 
-def test_steps_of_some_size_follow_until_many_bytes_are_on_their_way() -> None:
-    """Of 256 KiB, as large as a step that comes whole can be, eight are 2 MiB: all are sent. Larger ones come alone."""
-    for size, at_once in ((relays.COMES_WHOLE, 8), (relays.COMES_WHOLE + 1, 1)):
+def test_steps_that_are_read_whole_follow_until_many_bytes_are_on_their_way() -> None:
+    for size, at_once in ((256 << 10, 8), (1 << 20, 4), (5 << 20, 1)):
         model = star(1, 1, steps=100, policy=FlowPolicy(queue=20))
         (crossing,) = simulate(replace(model, outports=(replace(model.outports[0], size=size),))).crossings
         assert crossing.at_once == at_once

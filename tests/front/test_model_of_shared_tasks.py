@@ -12,13 +12,14 @@ from wilkins.flow.model import Model, ModelChannel, ModelHost, ModelInPort, Mode
 from wilkins.flow.packing import Packing
 from wilkins.flow.placement import Share
 from wilkins.flow.policy import LATEST
-from wilkins.flow.relays import TRIPS_OF_A_FILE, TRIPS_TO_OPEN
+from wilkins.flow.relays import TRIPS_OF_A_FILE, TRIPS_TO_KEEP, TRIPS_TO_OPEN
 from wilkins.flow.simulation import simulate
 from wilkins.flow.timeline import Timeline
 
 LATENCY, BANDWIDTH, SIZE, STEPS = 0.001, 1e9, 12_000_000, 10
 CARRYING = SIZE / BANDWIDTH
 OPENING = 2 * TRIPS_TO_OPEN * LATENCY
+KEEPING = 2 * TRIPS_TO_KEEP * LATENCY
 
 
 def pair(
@@ -76,7 +77,7 @@ def test_what_two_hosts_write_together_comes_to_a_third_from_both() -> None:
     assert network(timeline) == [(round(2 / 3, 6), 0), (round(1 / 3, 6), 0), (0, 1)]
     for step in timeline.steps:
         first = step.published + LATENCY + 2 / 3 * CARRYING
-        assert step.openings[0].time == pytest.approx(first + OPENING + OPENING + 2 * LATENCY + CARRYING / 3)
+        assert step.openings[0].time == pytest.approx(first + KEEPING + OPENING + 2 * LATENCY + CARRYING / 3)
     rank = timeline.tasks[0].ranks[2]
     assert rank.total("moving") >= STEPS * 2 * TRIPS_OF_A_FILE * LATENCY, "to the first rank's host"
     assert timeline.tasks[0].ranks[0].segments == timeline.tasks[0].ranks[1].segments
