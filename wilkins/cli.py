@@ -200,9 +200,14 @@ def _planned(parsed: argparse.Namespace, how: Launch, file: Path, folder: Path |
 def _resume(parsed: argparse.Namespace) -> int:
     run = _run_to_resume(parsed)
     options = _options(parsed)
+
+    def resumed(how: Launch, hosts: tuple[Host, ...] | None) -> Planned:
+        planned = _resumed(parsed, run, how, hosts)
+        return replace(planned, plan=replace(planned.plan, encrypts=planned.plan.encrypts or parsed.encrypt))
+
     if in_job():
-        return _run_job(run, options, lambda: _resumed(parsed, run, "one-job", ()), run.resolve().parent)
-    planned = _resumed(parsed, run, "alone", _named_hosts(parsed))
+        return _run_job(run, options, lambda: resumed("one-job", ()), run.resolve().parent)
+    planned = resumed("alone", _named_hosts(parsed))
     streams.show(planned.summary)
     return _launch(planned.plan, replace(options, resumption=planned.record))
 
@@ -224,8 +229,7 @@ def _resumed(parsed: argparse.Namespace, run: Path, how: Launch, hosts: tuple[Ho
     from wilkins.resume.resumption import resume
     from wilkins.spec import placements
 
-    planned = resume(run, how, hosts, dict(map(placements.in_option, parsed.typed.set)))
-    return replace(planned, plan=replace(planned.plan, encrypts=planned.plan.encrypts or parsed.encrypt))
+    return resume(run, how, hosts, dict(map(placements.in_option, parsed.typed.set)))
 
 
 def _submit(parsed: argparse.Namespace) -> int:

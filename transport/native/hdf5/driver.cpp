@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/held_at_forks.hpp"
 #include "board/border.hpp"
 #include "events.hpp"
 #include "hdf5/hdf5.hpp"
@@ -58,6 +59,7 @@ struct Opened {
 };
 
 std::mutex readers_mutex;
+HeldAtForks held_at_forks(readers_mutex);
 Opened* readers = nullptr;
 
 // The step of this name, if HDF5 has it open for reading: it refuses to open that for writing too, or to create it

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/held_at_forks.hpp"
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
 #include "posix/in_set.hpp"
@@ -40,6 +41,7 @@ struct Listing {
 };
 
 std::mutex listings_mutex;
+HeldAtForks held_at_forks(listings_mutex);
 std::atomic<Listing*> listings{nullptr};
 
 std::string normalised(const char* path) {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/held_at_forks.hpp"
 #include "base/patterns.hpp"
 #include "events.hpp"
 #include "queue/origins.hpp"
@@ -39,6 +40,7 @@ struct Last {
 constexpr size_t kMostLasts = 32;
 
 std::mutex shared_mutex;
+HeldAtForks held_at_forks(shared_mutex);
 
 std::vector<Last> lasts;  // the one used last at the end
 

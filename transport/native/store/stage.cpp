@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/fault.hpp"
+#include "base/held_at_forks.hpp"
 #include "base/turn.hpp"
 #include "board/border.hpp"
 #include "events.hpp"
@@ -56,8 +57,6 @@ public:
         copies_.erase(found);
         return true;
     }
-    void lock() { mutex_.lock(); }
-    void unlock() { mutex_.unlock(); }
 
 private:
     struct Copy {
@@ -69,22 +68,13 @@ private:
     }
 
     std::mutex mutex_;
+    HeldAtForks held_at_forks_{mutex_};
     std::vector<Copy> copies_;
 };
 
 // (Never destroyed: a rank's copies are passed on when all else of its process is over.)
 Copies& unopened = *new Copies;  // that this process has made, and not opened yet
 Copies& used = *new Copies;      // that it has found, and not passed on
-
-void before_fork() {
-    unopened.lock();
-    used.lock();
-}
-void after_fork() {
-    used.unlock();
-    unopened.unlock();
-}
-__attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
 
 // True if this thread, or nobody else here, used it last.
 bool is_done(const SlotRecord& slot) {
