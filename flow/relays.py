@@ -26,6 +26,9 @@ MOST_BYTES_AT_ONCE = 4 << 20
 COMES_WHOLE = 256 << 10
 """as they have no more bytes than this. Where ranks on several hosts have written one of these, all of it comes to
 their first host before it is published."""
+PIECE = 1 << 20
+"""Of a longer step that comes whole to a host that hands it on, so many bytes go on together, while the rest comes
+(``relay.hpp``)."""
 TRIPS_TO_OPEN = 1
 """Times there and back in which a rank opens a file of another host, by the connection of the one before,"""
 TRIPS_TO_KEEP = 4

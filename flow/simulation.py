@@ -15,7 +15,7 @@ waits.
 Ranks write and read a file in equal pieces, in their order. What ranks on several hosts write together lies where it
 was written. A host that reads it gets its pieces from the first rank's host by the relay, then from the others; and on
 that host itself, whoever reads first brings them. Small and packed steps come there before they are published. Ranks on
-several hosts that read have a relay for each.
+several hosts that read have a relay for each. A host that hands a large step on does so as its bytes come.
 
 Time is counted in whole nanoseconds inside, so that equal durations meet exactly.
 """
@@ -167,7 +167,7 @@ class _Simulation:
         """The relay of a way, from that which brings it the steps, if one does, to in-ports on another host."""
         port = self.model.outports[way.outport]
         readers = dict.fromkeys(reader for end in ends for reader in end.readers)
-        inlet = Inlet(ModelInPort(task=port.task, pattern=port.pattern, readers=1), tuple(readers))
+        inlet = Inlet(ModelInPort(task=port.task, pattern=port.pattern, readers=1), tuple(readers), is_of_relay=True)
         outlet = Source(replace(port, publish_at_next=False), port.task, 0, 1, way.reads)
         for end, policy in zip(ends, relays.given(way.policies), strict=True):
             end.feed(outlet, ChannelQueue(policy, end.port.readers))
@@ -247,7 +247,8 @@ class _Simulation:
                     step.openings.append(Opening(task.name, group.first, self.now / SECOND, group.ranks))
                     if source.lies:
                         yield from self.come(source, step)
-                    yield Spend("moving", self.moving(source.port.size, inlet.of), inlet.port.pattern)
+                    there = step.there - self.now
+                    yield Spend("moving", max(there, self.moving(source.port.size, inlet.of)), inlet.port.pattern)
             yield Spend("computing", nanoseconds(task.step))
             for source in sources:
                 yield from self.create(source, iteration)
@@ -338,7 +339,7 @@ class _Simulation:
             if packs:
                 yield Spend("moving", max(0, is_sent - self.now))  # what was packed before is sent meanwhile
             begin = sends.book(self.now, sent)
-            is_sent = begin + sends.time(sent)
+            is_sent = max(begin + sends.time(sent), step.there + sends.time(min(sent, relays.PIECE)))
             comes, ends_at = begin + latency, is_sent + latency
             crossing = OnItsWay(step, comes, ends_at, size, sent, packs, rest, is_whole=here == size)
             relay.on_the_way.append(crossing)
@@ -374,7 +375,11 @@ class _Simulation:
             yield Spend("moving", max(0, crossing.comes - self.now))
             end = receives.book(self.now, crossing.sent) + receives.time(crossing.sent)
             yield from self.create(relay.outlet, number)
-            yield Spend("moving", max(0, end - self.now, crossing.ends - self.now))
+            end = max(self.now, end, crossing.ends)
+            goes_on = relay.goes_on(crossing)
+            if goes_on:
+                self.publish(relay.outlet, crossing.step, end)
+            yield Spend("moving", end - self.now)
             carrying = max(crossing.ends - crossing.comes, receives.time(crossing.sent))
             messages = 2 * latency
             if not crossing.is_whole:  # the sender is to keep it
@@ -387,7 +392,8 @@ class _Simulation:
                 yield from self.bring(crossing.rest, relay.reads, relay.outlet.port.pattern)
             moved = crossing.sent + sum(count for _, count in crossing.rest)
             relay.carried.add(crossing.size, moved, messages, carrying, crossing.packs, self.now)
-            self.publish(relay.outlet, crossing.step)
+            if not goes_on:
+                self.publish(relay.outlet, crossing.step)
             yield None  # ranks that wait take it first
 
     def demand(self, relay: Relay) -> Pauses:
@@ -442,10 +448,11 @@ class _Simulation:
         source.unpublished = source.port.publish_at_next
         return not source.unpublished
 
-    def publish(self, source: Source, origin: Step | None = None) -> None:
-        """Let readers have the step. `origin`: what became of it on the host from which it came."""
+    def publish(self, source: Source, origin: Step | None = None, there: int = 0) -> None:
+        """Let readers have the step. `origin`: what became of it on the host from which it came. `there`: when the last
+        of its bytes is there."""
         source.unpublished = False
-        step = Step(self.now, self.published, comes="not yet" if source.lies else "is there")
+        step = Step(self.now, self.published, comes="not yet" if source.lies else "is there", there=there)
         if origin is not None:
             step.openings, step.dropped_for = origin.openings, origin.dropped_for
         self.published += 1

@@ -70,6 +70,8 @@ class Step:
     """What of it lies on other hosts, to the one that has published it."""
     sleepers: list[Rank] = field(default_factory=list)
     """Ranks that wait for that."""
+    there: int = 0
+    """When the last of its bytes is there: a host that hands it on publishes it as the first ones come."""
     openings: list[Opening] = field(default_factory=list)
     dropped_for: list[str] = field(default_factory=list)
 
@@ -117,6 +119,7 @@ class Inlet:
     """Those of the task, or the relay, that open steps here,"""
     of: int = 1
     """and how many do on all hosts."""
+    is_of_relay: bool = False
     sources: list[tuple[Source, ChannelQueue, int]] = field(default_factory=list)
     """With the number that the first rank here has in the queue."""
     place_of: dict[Source, int] = field(default_factory=dict)
@@ -200,6 +203,11 @@ class Relay:
         whole = all(step.is_whole for step in self.on_the_way)
         behind = whole and sum(step.sent for step in self.on_the_way) < relays.MOST_BYTES_AT_ONCE
         return self.asked > 0 and (behind or not self.on_the_way)
+
+    def goes_on(self, crossing: OnItsWay) -> bool:
+        """Whether the step is handed on while it comes."""
+        hands_on = any(inlet.is_of_relay for inlet, _ in self.outlet.channels)
+        return hands_on and crossing.is_whole and not crossing.packs and crossing.sent > relays.PIECE
 
     def room(self) -> int:
         """For how many steps the receiver has room, the one after the queue among them."""

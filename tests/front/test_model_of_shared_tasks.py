@@ -160,6 +160,16 @@ def test_hosts_that_hand_steps_on_get_what_others_read_too() -> None:
     assert {writes for writes, _ in moved(together)} == {"h0"}, "whose bytes are where they were written"
 
 
+def test_large_steps_are_handed_on_as_they_come() -> None:
+    """Each host sends to two others, one after the other; the last of eight waits for three such times, not for six."""
+    alone, all_ = (
+        simulate(pair(((0, 1),), *[((host, 1),) for host in range(1, 1 + hosts)], size=100 << 20, produce=1.0))
+        for hosts in (1, 8)
+    )
+    after = [max(task.end or 0 for task in timeline.tasks) - STEPS * 1.0 for timeline in (alone, all_)]
+    assert after[1] == pytest.approx(3 * after[0], rel=0.05)
+
+
 def drawn(draw: random.Random, ranks: int) -> Share:
     """So many ranks over some of six hosts."""
     hosts = draw.sample(range(6), min(ranks, draw.randrange(1, 5)))

@@ -109,7 +109,7 @@ def test_many_hosts_hand_steps_on(tmp_path: Path) -> None:
     done = wilkins(tmp_path, "simulate", "workflow.yaml", *hosts, "--bandwidth", "1GB/s")
     assert done.code == 0, done.err
     assert "read[7] field-*.h5 n3 -> n8 40 4 GB 4 GB 83" in " ".join(done.out.split())
-    assert "the workflow: 8.2 s" in done.out
+    assert "the workflow: 8.1 s" in done.out
     assert "bound by: network of n0, sending and 3 alike" in done.out
 
 
