@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hosts import pseudo
+from hosts.rig import NEEDS, Rig
 from hosts.test_partly_read import MAKES, READS_SOME
 from hosts.test_resumed_on_hosts import TOLD
 
@@ -83,6 +84,53 @@ def test_steps_are_handed_on(tmp_path: Path) -> None:
     for one in crossings:
         assert one["steps"] == 12
         assert one["messages"] == 2 * 12 + 3
+
+
+READS_IN_PARTS = """#!{python}
+import h5py
+from wilkins.transport import steps
+for name in steps.names():
+    with h5py.File(name) as file:
+        data = file["x"]
+        print("opened", data[5], flush=True)
+        assert data[-1] == len(data) - 1 and (data[...] == range(len(data))).all()
+        print("read", flush=True)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("root", "namespaces", "tc", *NEEDS)
+def test_a_host_that_hands_steps_on_has_them_while_they_come(tmp_path: Path) -> None:
+    """With the producer's host stopped amid a step, a reader has it open, and waits for the rest.
+    (`test_tree_rate.py` measures how soon hosts further on have all of it.)"""
+    pseudo.programs(tmp_path)
+    write_program(tmp_path / "read.py", READS_IN_PARTS.format(python=sys.executable))
+    text = PAIR % {"readers": 5, "steps": 10, "size": 64 << 20, "pause": 0, "busy": 0, "out": ""}
+    (tmp_path / "workflow.yaml").write_text(text)
+
+    def said(word: str) -> int:
+        """By the reader on node2, which hands steps on to node5."""
+        return sum(log.read_text().count(word) for log in (tmp_path / "wilkins-runs").glob("latest/read*1*.log"))
+
+    with Rig(6) as rig:
+        for host in rig.names:
+            rig.slow(host, 200_000_000)
+        hosts = ",".join(f"{name}:1" for name in rig.names)
+        words = rig.on("node0", *WILKINS, "run", "--hosts", hosts, "workflow.yaml", folder=tmp_path)
+        with started_tree(words, tmp_path) as tree:
+            while said("opened") < 5 and tree.process.poll() is None:
+                time.sleep(0.02)
+            waits = False
+            while not waits and said("opened") < 10 and tree.process.poll() is None:
+                rig.signal("node0", "transport/relay", signal.SIGSTOP)
+                time.sleep(4)  # what the line holds arrives
+                waits = said("opened") == said("read") + 1
+                rig.signal("node0", "transport/relay", signal.SIGCONT)
+                time.sleep(0.5)
+            done = tree.wait(100)
+        assert waits
+        assert done.code == 0, done.err
+        assert said("read") == 10
 
 
 @pytest.mark.nightly

@@ -131,16 +131,29 @@ void all_comes_as_it_was_sent() {
         Line line;
         const bool damaged = below(3) == 0;
         if (damaged) line.damages = below(3);
+        uint64_t ready = 0, told = 0;  // nothing is sent of what is not there yet, and nothing is told of twice
         std::thread sender([&] {
             Half ucx(line);
             Connection words(pair.ends[0]);
-            CHECK(far::send_bulk(words, ucx, cut(bytes, lengths), nullptr, {}) == 0);
+            const auto becomes_ready = [&](uint64_t end, bool waits) {
+                CHECK(end >= ready && end <= size);
+                if (!waits && below(2)) return EAGAIN;
+                CHECK(!waits || ucx.under_way() == 0);
+                ready = end;
+                return 0;
+            };
+            CHECK(far::send_bulk(words, ucx, cut(bytes, lengths), nullptr, {}, becomes_ready) == 0);
             CHECK(words.send_words(Connection::one_piece("end", 4)) == 0);
         });
         Half ucx(line);
         Connection words(pair.ends[1]);
         std::vector<ByteRange> ranges;
-        const int error = far::receive_bulk(words, ucx, cut(came, lengths), {}, &ranges);
+        const auto comes = [&](uint64_t end) {
+            CHECK(end > told && end <= size);
+            told = end;
+        };
+        const int error = far::receive_bulk(words, ucx, cut(came, lengths), {}, &ranges, comes);
+        for (const ByteRange& range : ranges) CHECK(range.begin >= told);
         CHECK(error == (came == bytes ? 0 : EBADMSG));
         CHECK(damaged || error == 0);
         CHECK(ranges.size() == (error ? 1 : 0));

@@ -7,16 +7,21 @@
 #include "check.hpp"
 #include "far/part.hpp"
 #include "steps/creating.hpp"
+#include "steps/handles.hpp"
 #include "steps/homes.hpp"
 #include "store/store.hpp"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 using namespace wilkins;
 
@@ -148,6 +153,68 @@ void what_is_read_comes() {
     close_step(reader);
 }
 
+// A step that was published before its bytes have come can be read up to where they have; who asks for more waits, and
+// what may not wait, as what is expected to be read, does not.
+void what_comes_is_waited_for() {
+    constexpr uint64_t kSize = 10 * kBlock + 33, kFirst = 3 * kBlock + 640;
+    std::mt19937 random(7);
+    const std::vector<unsigned char> model = noise(random, kSize);
+    StepFile* const file = create();
+    const StepToken token = file->token();
+    SlotRecord& slot = process().board.slot(token.slot);
+    CHECK(file->prepare_write(0, kSize, true) == 0 && homes::begin_to_come(file->state) == 0);
+    CHECK(homes::here_among(token.slot, {{0, kSize}}, kSize).empty());
+    close_step(file);
+    StepFile* const filled = open();
+    int error = 0;
+    StepFile* const reader = hold_too(*filled, &error);
+    CHECK(reader && error == 0);
+    memcpy(filled->data(), model.data(), kFirst);
+    homes::note_come(filled->state, kFirst);
+    CHECK(homes::has_come(slot, kFirst) && !homes::has_come(slot, kFirst + 1));
+    const std::vector<homes::Range> here = homes::here_among(token.slot, {{0, kSize}}, kSize);
+    CHECK(here.size() == 1 && here[0].begin == 0 && here[0].end == kFirst);
+    check_range(reader, model, 5, kFirst);
+    const homes::Range rest = {kFirst, kSize};
+    CHECK(homes::bring(reader->state, &rest, 1, homes::kUnread) == 0 && slot.lazy.absent.load() != 0);
+    std::atomic<bool> has_read{false};
+    std::thread late([&] {
+        check_range(reader, model, kFirst - 100, kSize);
+        has_read = true;
+    });
+    usleep(50'000);
+    memcpy(filled->data() + kFirst, model.data() + kFirst, kBlock);
+    homes::note_come(filled->state, kFirst + kBlock);
+    usleep(50'000);
+    CHECK(!has_read);
+    memcpy(filled->data() + kFirst, model.data() + kFirst, kSize - kFirst);
+    homes::note_come(filled->state, kSize);
+    late.join();
+    CHECK(has_read && slot.lazy.absent.load() == 0 && slot.lazy.comes.load() == 0);
+    close_step(filled);
+    close_step(reader);
+}
+
+// A run that is stopped while bytes come, as where the relay has died by which they do, lets readers go, with an error.
+void a_stop_ends_the_wait() {
+    StepFile* const file = create();
+    CHECK(file->prepare_write(0, 2 * kBlock, true) == 0 && homes::begin_to_come(file->state) == 0);
+    close_step(file);
+    StepFile* const reader = open();
+    std::thread stopper([] {
+        usleep(50'000);
+        const Board& board = process().board;
+        const Board::Lock lock(board);
+        board.head().stopped = 1;
+        board.ring(process().first_port);
+    });
+    char byte;
+    reader->read(kBlock, &byte, 1);
+    CHECK(reader->settle() == EINTR);
+    stopper.join();
+    close_step(reader);
+}
+
 // Runs and ranges say where bytes are, at their borders, too.
 void runs() {
     StepFile* const file = create();
@@ -178,5 +245,7 @@ int main() {
         random_against_model(seed, false);
         random_against_model(seed, true);
     }
+    what_comes_is_waited_for();
+    a_stop_ends_the_wait();
     return 0;
 }

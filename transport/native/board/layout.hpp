@@ -500,6 +500,8 @@ struct Lazy {
     std::atomic<uint64_t> absent;   // sectors, of a published one
     std::atomic<uint64_t> sectors;  // entries of its table of homes that may be set
     std::atomic<uint32_t> pinned;   // its program has a descriptor of the arena: all its bytes have to be there
+    std::atomic<uint32_t> comes;    // it was published while its bytes come, all of them and in order:
+    std::atomic<uint64_t> come;     // so many are here
     SharedLock bringing;            // held by the process that changes that table
 };
 

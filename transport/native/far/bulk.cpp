@@ -20,7 +20,7 @@ constexpr uint64_t kLeast = 1 << 12, kMost = 1 << 18;
 constexpr size_t kBatch = 6;
 #else
 constexpr uint64_t kLeast = 1 << 18, kMost = 4 << 20;
-constexpr size_t kBatch = 256;
+constexpr size_t kBatch = 8;
 #endif
 
 // Bytes at their place in what crosses.
@@ -101,10 +101,21 @@ std::vector<Batch> batches_of(const std::vector<Section>& messages) {
     return batches;
 }
 
+// Returns when the bytes up to there may be sent. What is under way meanwhile moves on first.
+int await_ready(Ucx& ucx, const Ready& ready, uint64_t end, const Ucx::Over& over) {
+    const int error = ready(end, false);
+    if (error != EAGAIN) return error;
+    while (ucx.under_way() > 0)
+        if (const int failed = ucx.wait(over)) return failed;
+    return ready(end, true);
+}
+
 int send_batch(Connection& words, Ucx& ucx, const Batch& batch, const std::vector<uint32_t>* known,
-               const Ucx::Over& over) {
+               const Ucx::Over& over, const Ready& ready) {
     std::vector<uint32_t> sums;
     for (const Section* section = batch.begin; section < batch.end; ++section) {
+        if (ready)
+            if (const int error = await_ready(ucx, ready, section->at + section->length, over)) return error;
         while (ucx.under_way() >= kUnderWay)
             if (const int error = ucx.wait(over)) return error;
         if (const int error = ucx.send(section->bytes, section->length)) return error;
@@ -118,9 +129,9 @@ int send_batch(Connection& words, Ucx& ucx, const Batch& batch, const std::vecto
 }
 
 int send_messages(Connection& words, Ucx& ucx, const Sections& sections, const std::vector<uint32_t>* known,
-                  const Ucx::Over& over) {
+                  const Ucx::Over& over, const Ready& ready) {
     for (const Batch& batch : batches_of(sections.messages))
-        if (const int error = send_batch(words, ucx, batch, known, over)) return error;
+        if (const int error = send_batch(words, ucx, batch, known, over, ready)) return error;
     while (ucx.under_way() > 0)
         if (const int error = ucx.wait(over)) return error;
     return ucx.flush(over);
@@ -144,7 +155,7 @@ int receive_batch(Ucx& ucx, const Batch& batch, const Ucx::Over& over, std::vect
 }
 
 int receive_messages(Connection& words, Ucx& ucx, const Sections& sections, const Ucx::Over& over,
-                     std::vector<ByteRange>* damaged) {
+                     std::vector<ByteRange>* damaged, const Came& came) {
     for (const Batch& batch : batches_of(sections.messages)) {
         std::vector<uint32_t> sums;
         if (const int error = receive_batch(ucx, batch, over, &sums)) return error;
@@ -155,6 +166,8 @@ int receive_messages(Connection& words, Ucx& ucx, const Sections& sections, cons
             for_blocks(*section, [&](const unsigned char*, uint64_t at, uint64_t length) {
                 if (*own++ != *other++) damaged->push_back({at, at + length});
             });
+        const Section& last = batch.end[-1];
+        if (came && damaged->empty()) came(last.at + last.length);
     }
     return 0;
 }
@@ -167,21 +180,23 @@ bool is_bulk(Pieces pieces) {
     return false;
 }
 
-int send_bulk(Connection& words, Ucx& ucx, Pieces bytes, const std::vector<uint32_t>* sums, const Ucx::Over& over) {
+int send_bulk(Connection& words, Ucx& ucx, Pieces bytes, const std::vector<uint32_t>* sums, const Ucx::Over& over,
+              const Ready& ready) {
     const Sections sections(std::move(bytes));
     int error = words.send_bytes(sections.small_pieces());
-    if (!error) error = send_messages(words, ucx, sections, sums, over);
+    if (!error) error = send_messages(words, ucx, sections, sums, over, ready);
     if (error) ucx.give_up();
     return error;
 }
 
-int receive_bulk(Connection& words, Ucx& ucx, Pieces to, const Ucx::Over& over, std::vector<ByteRange>* damaged) {
+int receive_bulk(Connection& words, Ucx& ucx, Pieces to, const Ucx::Over& over, std::vector<ByteRange>* damaged,
+                 const Came& came) {
     const Sections sections(std::move(to));
     damaged->clear();
     int error = words.receive(sections.small_pieces());
     const std::vector<ByteRange> damaged_small = words.damaged();
     if (error == EBADMSG && !damaged_small.empty()) error = 0;
-    if (!error) error = receive_messages(words, ucx, sections, over, damaged);
+    if (!error) error = receive_messages(words, ucx, sections, over, damaged, damaged_small.empty() ? came : Came());
     if (error) {
         ucx.give_up();  // before anybody else gets this memory
         damaged->clear();

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <memory>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "board/border.hpp"
-#include "far/bulk.hpp"
 #include "far/sealing.hpp"
 #include "queue/queue.hpp"
 #include "steps/closing.hpp"
@@ -72,12 +72,33 @@ int OtherHalf::receive_bytes(Pieces to) {
     });
 }
 
+int OtherHalf::receive_in_pieces(unsigned char* to, uint64_t length, const far::Came& came) {
+    const Pieces all = Connection::one_piece(to, length);
+    return unlocked([&] {
+        if (by_ucx(all))
+            return far::receive_bulk(connection_, *ucx_, all, [this] { return over() ? EINTR : 0; }, &damaged_, came);
+        damaged_.clear();
+        for (uint64_t at = 0, count; at < length; at += count) {
+            count = std::min(kPiece, length - at);
+            const int error = connection_.receive(to + at, count);
+            for (const ByteRange& range : connection_.damaged()) damaged_.push_back({at + range.begin, at + range.end});
+            if (error && (error != EBADMSG || connection_.damaged().empty())) {
+                damaged_.clear();
+                return error;
+            }
+            if (damaged_.empty()) came(at + count);
+        }
+        return damaged_.empty() ? 0 : EBADMSG;
+    });
+}
+
 bool OtherHalf::by_ucx(const Pieces& bytes) const { return ucx_ && far::is_bulk(bytes); }
 
-int OtherHalf::send_by_ucx(Connection& words, Pieces bytes, const sums::Sums* sums, const far::Ucx::Over& over) {
+int OtherHalf::send_by_ucx(Connection& words, Pieces bytes, const sums::Sums* sums, const far::Ucx::Over& over,
+                           const far::Ready& ready) {
     const Clock::time_point begin = Clock::now();
     const uint64_t length = bytes.length();
-    const int error = far::send_bulk(words, *ucx_, std::move(bytes), sums, over);
+    const int error = far::send_bulk(words, *ucx_, std::move(bytes), sums, over, ready);
     sent_bytes_ += length;
     seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
     if (seconds_ > 0) rate_ = static_cast<double>(sent_bytes_) / seconds_;
@@ -88,6 +109,20 @@ int OtherHalf::send_bytes(Pieces bytes) {
     return unlocked([&] {
         if (!by_ucx(bytes)) return connection_.send_bytes(std::move(bytes));
         return send_by_ucx(connection_, std::move(bytes), nullptr, [this] { return over() ? EINTR : 0; });
+    });
+}
+
+int OtherHalf::send_in_pieces(unsigned char* from, uint64_t length, const far::Ready& ready) {
+    const Pieces all = Connection::one_piece(from, length);
+    return unlocked([&] {
+        if (by_ucx(all)) return send_by_ucx(connection_, all, nullptr, [this] { return over() ? EINTR : 0; }, ready);
+        for (uint64_t at = 0, count; at < length; at += count) {
+            count = std::min(kPiece, length - at);
+            int error = ready(at + count, true);
+            if (!error) error = connection_.send_bytes(Connection::one_piece(from + at, count), at + count < length);
+            if (error) return error;
+        }
+        return 0;
     });
 }
 

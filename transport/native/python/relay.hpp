@@ -4,8 +4,9 @@
 // A step goes from its arena to the socket, and from the socket to an arena: no copy lies between, and each process
 // keeps its mappings. The receiver says how many more steps it can take, and what of a step was read last; the sender
 // keeps a step until the receiver has it. What that gets is a head, the names, and these bytes; the step is published
-// with the others absent, and kept where it is (steps/lazy.hpp). Of a port with `compress`, steps come whole, and parts
-// of them packed: Python packs and unpacks them (wilkins/compression/crossing.py).
+// with the others absent, and kept where it is (steps/lazy.hpp). Where its host hands steps on, one that comes whole is
+// published first, and what there is of it goes on while the rest comes. Of a port with `compress`, steps come whole,
+// and parts of them packed: Python packs and unpacks them (wilkins/compression/crossing.py).
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "board/step_token.hpp"
+#include "far/bulk.hpp"
 #include "far/connection.hpp"
 #include "far/ucx.hpp"
 #include "steps/sums.hpp"
@@ -26,6 +28,13 @@
 namespace wilkins::relay {
 
 constexpr uint32_t kMostListed = 1 << 20;
+
+// Bytes that are handed on together while the rest of their step comes.
+#ifdef WILKINS_HOOKS
+constexpr uint64_t kPiece = 1 << 10;
+#else
+constexpr uint64_t kPiece = 1 << 20;
+#endif
 
 // The receiver has the step that was sent first of those that it had not; the first time it says that it is there.
 // So many ranges follow: what the next step is to bring along.
@@ -94,8 +103,12 @@ public:
     // The same of what `send_bytes` has sent; EBADMSG: `damaged` says what is not as it was sent.
     int receive_bytes(Pieces to);
     const std::vector<ByteRange>& damaged() const { return damaged_; }
+    // The same of bytes in one place, of which others are told as they come.
+    int receive_in_pieces(unsigned char* to, uint64_t length, const far::Came& came);
     int send_words(const void* words, uint64_t count, bool more);
     int send_bytes(Pieces bytes);
+    // The same of bytes in one place, some of which come meanwhile.
+    int send_in_pieces(unsigned char* from, uint64_t length, const far::Ready& ready);
     int send_summed(Pieces bytes, const sums::Sums& sums);
     // Sends words and bytes, by a thread of its own: the bytes stay where they are until the other half has them.
     int send_meanwhile(std::vector<char> words, Pieces bytes);
@@ -118,7 +131,8 @@ private:
     int unlocked(Call call);
     bool over();
     int await_sent();
-    int send_by_ucx(Connection& words, Pieces bytes, const sums::Sums* sums, const far::Ucx::Over& over);
+    int send_by_ucx(Connection& words, Pieces bytes, const sums::Sums* sums, const far::Ucx::Over& over,
+                    const far::Ready& ready = {});
     bool by_ucx(const Pieces& bytes) const;
 
     PythonUnlocked* python_ = nullptr;

@@ -15,6 +15,7 @@
 #include "queue/origins.hpp"
 #include "queue/queue.hpp"
 #include "steps/closing.hpp"
+#include "steps/handles.hpp"
 #include "steps/homes.hpp"
 #include "steps/kept_elsewhere.hpp"
 #include "steps/lazy.hpp"
@@ -37,14 +38,21 @@ KeptElsewhere& kept() {
     return *all;
 }
 
+// True if this host hands steps of the port on to others.
+bool hands_on(const PortRecord& outport) {
+    for (const PortRecord& inport : inports_of(process().board, outport))
+        if (inport.keys.far_host != 0) return true;
+    return false;
+}
+
+// True if steps of the port may be published while bytes of them are absent.
+bool may_lack(const PortRecord& outport) { return outport.keys.mode == Mode::memory && !outport.keys.checked; }
+
 // What the next step is to bring along: what was read of the last one of which that is known.
 std::vector<homes::Range> wanted(bool whole) {
-    const Process& p = process();
-    const PortRecord& outport = p.board.port(p.first_port);
-    size_t most = kMostLazy;
-    for (const PortRecord& inport : inports_of(p.board, outport))
-        if (inport.keys.far_host != 0) most = kMostHandedOn;
-    const bool lazily = !whole && outport.keys.mode == Mode::memory && !outport.keys.checked && kept().count() < most;
+    const PortRecord& outport = process().board.port(process().first_port);
+    const size_t most = hands_on(outport) ? kMostHandedOn : kMostLazy;
+    const bool lazily = !whole && may_lack(outport) && kept().count() < most;
     return lazily ? lazy::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
 }
 
@@ -147,6 +155,17 @@ int receive_again(const StepFile& step, const char* server, const StepToken& tok
     return error;
 }
 
+// Damaged bytes of the step come once more. None: nobody knows what has come.
+int mend(const StepFile& step, const char* server, const StepToken& token, const std::vector<ByteRange>& damaged) {
+    if (damaged.empty()) return EBADMSG;
+    bool had_changed = false;
+    const int error = receive_again(step, server, token, damaged, &had_changed);
+    if (had_changed) return error;  // as that host has said
+    const PythonUnlocked python;
+    far::note_damage(server, token, step.name(), "its producer's host", damaged);
+    return error;
+}
+
 // The step's bytes; once more what of them was damaged on the way.
 int receive_bytes(OtherHalf& sender, const StepFile& step, const char* server, const StepToken& token, Coming* coming) {
     uint64_t length = 0;
@@ -158,15 +177,7 @@ int receive_bytes(OtherHalf& sender, const StepFile& step, const char* server, c
     else add_others(&bytes, step.data(), coming->brought[0].end, coming->pieces.data(), coming->pieces.size());
     bytes.add(coming->packed.data(), length);
     const int error = sender.receive_bytes(std::move(bytes));
-    if (error != EBADMSG) return error;
-    const std::vector<ByteRange> damaged = take_out_damaged(coming, sender.damaged());
-    if (damaged.empty()) return error;
-    bool had_changed = false;
-    const int again = receive_again(step, server, token, damaged, &had_changed);
-    if (had_changed) return again;  // as that host has said
-    const PythonUnlocked python;
-    far::note_damage(server, token, step.name(), "its producer's host", damaged);
-    return again;
+    return error == EBADMSG ? mend(step, server, token, take_out_damaged(coming, sender.damaged())) : error;
 }
 
 // Puts the packed pieces of a step where they belong. Called with Python's lock; returns 0 or an errno.
@@ -197,6 +208,53 @@ int fill(OtherHalf& sender, const StepFile& step, const Head& head, const std::v
     if (coming->elsewhere.hosts.empty()) return 0;
     PythonUnlocked python;
     return homes::bring(step.state, asked.data(), asked.size(), homes::kUnread);
+}
+
+// True if the step is published first, and then filled: others want what there is of it.
+bool is_published_first(const PortRecord& outport, const Head& head, const Coming& coming) {
+    const bool whole = coming.brought.size() == 1 && coming.brought[0].end - coming.brought[0].begin == head.size;
+    return whole && head.size > kPiece && coming.pieces.empty() && may_lack(outport) && hands_on(outport);
+}
+
+// Publishes the step, and holds it. nullptr: that fails.
+StepFile* publish_to_be_filled(StepFile* step, int* error) {
+    const Process& p = process();
+    const StepToken token = step->token();
+    char name[kNameMax];
+    strcpy(name, step->name());
+    *error = homes::begin_to_come(step->state);
+    if (!*error) {
+        Board::Lock lock(p.board);
+        if (!queue::add_hold(p.board, p.rank_index, token.slot)) *error = too_many_open(p, name);
+    }
+    if (*error) {
+        discard_step(step);
+        return nullptr;
+    }
+    close_step(step);
+    {
+        Board::Lock lock(p.board);
+        const SlotRecord& slot = p.board.slot(token.slot);
+        if (slot.stamp != token.stamp || slot.state == SlotState::free) {  // it could not be published, as was said
+            queue::drop_hold(p.board, p.rank_index, token.slot, p.board.self());
+            *error = EIO;
+            return nullptr;
+        }
+    }
+    StepFile* const held = open_held(token.slot, token.stamp, name, error);
+    if (held) held->state->again = true;  // its close is no event
+    return held;
+}
+
+// The bytes of a published step come; once more what of them was damaged on the way.
+int fill_published(OtherHalf& sender, const StepFile& step, const char* server, const StepToken& token) {
+    const uint64_t size = step.eof();
+    const int error = sender.receive_in_pieces(step.data(), size, [&](uint64_t end) {
+        if (end < size) homes::note_come(step.state, end);
+    });
+    const int again = error == EBADMSG ? mend(step, server, token, sender.damaged()) : error;
+    if (!again) homes::note_come(step.state, size);
+    return again;
 }
 
 int note_origin(const StepFile& step, uint64_t published, const std::vector<uint64_t>& before) {
@@ -243,6 +301,12 @@ int receive_step(OtherHalf& sender, const char* name, const Head& head, const st
     if (!error && !coming.sums.empty()) {
         error = sums::keep(process().board, step->state->slot, head.size, coming.sums);
         step->state->summed = true;
+    }
+    if (!error && is_published_first(process().board.port(match.outport), head, coming)) {
+        step = publish_to_be_filled(step, &error);
+        if (step) error = fill_published(sender, *step, server, head.token);
+        if (step) close_step(step);
+        return error;
     }
     if (!error) error = fill(sender, *step, head, asked, &coming, server, unpack);
     if (error) discard_step(step);

@@ -161,14 +161,23 @@ int bring(StepFile& step, const std::vector<homes::Range>& ranges) {
     step.bring(ranges);
     return step.settle();
 }
+// Of a step whose bytes come, all of which the receiver is to get: they go on as they come.
+bool goes_on_as_it_comes(const StepFile& step, const std::vector<homes::Range>& asked) {
+    const bool comes = process().board.slot(step.state->slot).lazy.comes.load() != 0;
+    return comes && asked.size() == 1 && asked[0].begin == 0 && asked[0].end >= step.eof();
+}
+
 int bring_all(StepFile& step) { return bring(step, {{0, step.eof()}}); }
 
 int send_step(OtherHalf& receiver, const char* name, const char* folder, Packing packing) {
     Sending& s = sending();
     StepFile& step = *s.step;
     const uint64_t size = step.eof();
-    if (const int error = is_handed_on(step) ? bring(step, s.asked) : 0) return error;
-    Places places = places_of(step, s.asked);
+    const bool comes = goes_on_as_it_comes(step, s.asked);
+    if (const int error = is_handed_on(step) && !comes ? bring(step, s.asked) : 0) return error;
+    Places places;
+    if (comes) places.brought = {{0, size}};
+    else places = places_of(step, s.asked);
     if (places.runs.size() > kMostListed ||
         places.brought.size() > kMostListed) {  // its readers here have brought so many pieces of it
         if (const int error = bring_all(step)) return error;
@@ -225,6 +234,11 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder, Packing
     --s.steps;
     if (packing.count > 0) return receiver.send_meanwhile(std::move(text), std::move(bytes));
     if (const int error = receiver.send_words(text.data(), text.size(), !brought.empty())) return error;
+    if (comes)
+        return receiver.send_in_pieces(step.data(), size, [&, at = uint64_t{0}](uint64_t end, bool waits) mutable {
+            if (!waits && !homes::has_come(slot, end)) return EAGAIN;
+            return bring(step, {{std::exchange(at, end), end}});
+        });
     return summed ? receiver.send_summed(std::move(bytes), step.state->sums) : receiver.send_bytes(std::move(bytes));
 }
 

@@ -18,6 +18,7 @@
 #include "events.hpp"
 #include "far/part.hpp"
 #include "steps/creating.hpp"
+#include "waiting/wait.hpp"
 
 namespace wilkins::homes {
 
@@ -231,6 +232,29 @@ int fetch(StepFile::State* state, Table& table, const std::vector<Missing>& miss
     return 0;
 }
 
+// Waits until these have come, of a step whose bytes do. Returns 0, or EINTR: the run is being stopped, as where the
+// relay has died that they come by.
+int await_coming(const SlotRecord& slot, const Range* ranges, size_t count) {
+    const Board& board = process().board;
+    const uint64_t size = slot.size.load();
+    uint64_t end = 0;
+    for (size_t k = 0; k < count; ++k) end = std::max(end, std::min(ranges[k].end, size));
+    if (has_come(slot, end)) return 0;
+    const int port = board.source(slot.source).port;
+    Board::Lock lock(board);
+    while (!has_come(slot, end)) {
+        if (board.head().stopped) return EINTR;
+        const uint32_t seen = board.bell(port);
+        lock.release();
+        {
+            PythonUnlocked python;
+            board.sleep(port, seen, kNap);
+        }
+        lock.acquire();
+    }
+    return 0;
+}
+
 int gave_up(StepFile::State* state, int error) {
     log_event(error == EBADMSG ? event::stays_damaged(state->name) : event::did_not_come(state->name, error));
     if (slot_of(state).lazy.is == Absence::none) slot_of(state).broken.store(error);
@@ -239,6 +263,10 @@ int gave_up(StepFile::State* state, int error) {
 
 void set(Table& table, uint64_t first, uint64_t last, uint8_t entry) {
     memset(static_cast<void*>(table.entries + first), entry, last - first);
+}
+
+void mark_absent(const StepFile::State* state, uint64_t size) {
+    for (uint64_t b = 0; b * kBlock < size; ++b) state->mapping.blocks[b].store(kAbsent, std::memory_order_relaxed);
 }
 
 // Ranges with what lies between near ones, if all that is little beside them: a step of which nearly all is read comes
@@ -362,6 +390,8 @@ int bring(StepFile::State* state, const Range* ranges, size_t count, uint8_t ent
     Table* const table = table_of(state->slot);
     if (table == nullptr) return gave_up(state, ENOMEM);
     if (missing_of(*table, slot, ranges, count, entry == kHere).empty()) return 0;
+    if (slot.lazy.comes.load() != 0 && entry == kUnread) return 0;  // so does what nobody has asked for yet
+    if (const int error = await_coming(slot, ranges, count)) return gave_up(state, error);
     const Alone alone(slot);
     const std::vector<Missing> missing = missing_of(*table, slot, ranges, count, false);
     const int error = missing.empty() ? 0 : fetch(state, *table, missing, entry);
@@ -423,8 +453,7 @@ uint64_t lay_out(StepFile::State* state, const std::vector<Run>& runs, const std
         at = std::max(at, end);
     }
     uint64_t absent = size;
-    std::atomic<uint8_t>* const blocks = state->mapping.blocks;
-    for (uint64_t b = 0; b * kBlock < size; ++b) blocks[b].store(kAbsent, std::memory_order_relaxed);
+    mark_absent(state, size);
     for (const Range& range : here) {
         const uint64_t end = std::min(range.end, size);
         set(*table, range.begin / kSector, (end + kSector - 1) / kSector, kUnread);
@@ -435,6 +464,34 @@ uint64_t lay_out(StepFile::State* state, const std::vector<Run>& runs, const std
     slot.lazy.absent.store(missing);
     slot.lazy.sectors.store(sectors, std::memory_order_release);
     return absent;
+}
+
+int begin_to_come(StepFile::State* state) {
+    SlotRecord& slot = slot_of(state);
+    Table* const table = table_of(state->slot);
+    const uint64_t size = slot.size.load(), sectors = (size + kSector - 1) / kSector;
+    if (table == nullptr || hold(*table, sectors) != 0) return ENOMEM;
+    set(*table, 0, sectors, kComing);
+    mark_absent(state, size);
+    slot.lazy.absent.store(sectors);
+    slot.lazy.come.store(0);
+    slot.lazy.comes.store(1);
+    slot.lazy.sectors.store(sectors, std::memory_order_release);
+    slot.lazy.is = Absence::lazy;
+    return 0;
+}
+
+void note_come(const StepFile::State* state, uint64_t end) {
+    const Board& board = process().board;
+    SlotRecord& slot = slot_of(state);
+    const uint64_t size = slot.size.load(), before = slot.lazy.come.load() / kSector;
+    const uint64_t sectors = end < size ? end / kSector : (size + kSector - 1) / kSector;
+    if (sectors > before) set(*table_of(state->slot), before, sectors, kUnread);
+    slot.lazy.absent.fetch_sub(sectors - before);
+    slot.lazy.come.store(end, std::memory_order_release);
+    if (end == size) slot.lazy.comes.store(0, std::memory_order_release);
+    const Board::Lock lock(board);
+    board.ring(board.source(slot.source).port);
 }
 
 std::vector<Range> here_among(int index, const std::vector<Range>& ranges, uint64_t size) {
@@ -483,6 +540,7 @@ void clear(int index) {
     SlotRecord& slot = process().board.slot(index);
     const uint64_t known = slot.lazy.sectors.exchange(0);
     slot.lazy.pinned.store(0);
+    slot.lazy.comes.store(0);
     Table* const table = known != 0 ? table_of(index) : nullptr;
     if (table == nullptr) return;
     set(*table, 0, known, kHere);

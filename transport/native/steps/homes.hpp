@@ -14,6 +14,7 @@
 namespace wilkins::homes {
 
 inline constexpr uint8_t kUnread = 255;  // here, and nobody has read it
+inline constexpr uint8_t kComing = 251;  // on its way, see begin_to_come
 inline constexpr int kMostHosts = 250;   // that can have bytes of one step; ranks on others write to the arena's
 
 // Begins and ends with a sector, or with the file. The end UINT64_MAX is that of the file, wherever that is.
@@ -59,6 +60,19 @@ bool scatter(StepFile::State* state);
 // For a lazy step: all its sectors are as the runs say, but for `here`, which have come and are unread; runs of no host
 // are on that of number 1. Returns how many bytes are absent.
 uint64_t lay_out(StepFile::State* state, const std::vector<Run>& runs, const std::vector<Range>& here);
+
+// The step is about to be published while all its bytes come, in order: who asks for some waits for them. Returns 0 or
+// an errno.
+int begin_to_come(StepFile::State* state);
+
+// All before this one have come, at the end of the file all.
+void note_come(const StepFile::State* state, uint64_t end);
+
+// False: the step's bytes come, and not all before this one are here.
+inline bool has_come(const SlotRecord& slot, uint64_t end) {
+    return slot.lazy.comes.load(std::memory_order_acquire) == 0 ||
+           slot.lazy.come.load(std::memory_order_acquire) >= end;
+}
 
 // The runs of the step, up to its end.
 std::vector<Run> runs_of(int slot, uint64_t begin, uint64_t end);
