@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -87,13 +88,13 @@ def test_steps_are_handed_on(tmp_path: Path) -> None:
 
 
 READS_IN_PARTS = """#!{python}
-import h5py
+import h5py, numpy
 from wilkins.transport import steps
 for name in steps.names():
     with h5py.File(name) as file:
         data = file["x"]
         print("opened", data[5], flush=True)
-        assert data[-1] == len(data) - 1 and (data[...] == range(len(data))).all()
+        assert numpy.array_equal(data, numpy.arange(len(data)))
         print("read", flush=True)
 """
 
@@ -160,6 +161,32 @@ tasks:
     done = run_tree(words, 100, tmp_path, {"WILKINS_RSH": str(pseudo.HERE), **(faults(what) if what else {})})
     assert done.code == 0, done.err
     assert done.out.count("all right") == 6
+
+
+@pytest.mark.needs("hooks")
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        ("seed=1,flip=0.05", []),
+        pytest.param("seed=2,delay=2ms", [], marks=pytest.mark.nightly),
+        pytest.param("seed=3,flip=0.05", ["--encrypt"], marks=pytest.mark.nightly),
+        pytest.param("seed=4,flip=0.05", ["--fabric", "ucx"], marks=[pytest.mark.nightly, pytest.mark.needs("ucx")]),
+    ],
+    ids=["damaged", "late", "damaged, encrypted", "damaged, ucx"],
+)
+def test_what_goes_on_while_it_comes_is_right(tmp_path: Path, what: str, options: list[str]) -> None:
+    """Also where pieces are damaged on their way, which come once more."""
+    pseudo.programs(tmp_path)
+    write_program(tmp_path / "read.py", READS_IN_PARTS.format(python=sys.executable))
+    text = PAIR % {"readers": 5, "steps": 20, "size": 3_000_000, "pause": 0, "busy": 0, "out": ""}
+    (tmp_path / "workflow.yaml").write_text(text)
+    words = [*WILKINS, "run", *options, "--hosts", "a:1,b:1,c:1,d:1,e:1,f:1", "workflow.yaml"]
+    done = run_tree(words, 100, tmp_path, {"WILKINS_RSH": str(pseudo.HERE), **faults(what)})
+    assert done.code == 0, done.err
+    for log in (tmp_path / "wilkins-runs/latest").glob("read*.log"):
+        assert log.read_text().count("read") == 20
+    summary = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())
+    assert ways_of(summary["crossings"]) == TREE_OF_FIVE
 
 
 @pytest.mark.nightly

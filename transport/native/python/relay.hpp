@@ -29,12 +29,13 @@ namespace wilkins::relay {
 
 constexpr uint32_t kMostListed = 1 << 20;
 
-// Bytes that are handed on together while the rest of their step comes.
+// Bytes that are handed on together while the rest of their step comes: whole frames, so that they are checked then.
 #ifdef WILKINS_HOOKS
-constexpr uint64_t kPiece = 1 << 10;
+constexpr uint64_t kPiece = 1 << 18;
 #else
 constexpr uint64_t kPiece = 1 << 20;
 #endif
+static_assert(kPiece % far::Connection::kMostBytes == 0);
 
 // The receiver has the step that was sent first of those that it had not; the first time it says that it is there.
 // So many ranges follow: what the next step is to bring along.
