@@ -113,8 +113,7 @@ def _carried(ends: Sequence[socket.socket]) -> int:
 def _answer(control: Control, part: HostPart, message: Message) -> None:
     match message:
         case Setup():
-            listening = [*(str(relay.index) for _, relay in part.receivers), f"host {part.host}"]
-            control.send(Ready(dict.fromkeys(listening, "10.100.200.201:40000")))
+            control.send(Ready({f"host {part.host}": "10.100.200.201:40000"}))
         case Beat(said):
             now = time.monotonic_ns()
             control.send(Status(steps=(1,), echo=Echo(said, now, now)))

@@ -3,8 +3,9 @@
 Whoever connects is sent a challenge of random bytes. It answers with random bytes of its own and their proof, and gets
 the other side's proof of both back: HMAC-SHA256 (RFC 2104) under the key, over which side proves it, what for, the
 challenge and the answer. So the key never crosses, both sides know each other, and who records a connection cannot use
-it again. Bytes that follow are neither encrypted nor signed, unless the run encrypts: then the layer seals each frame
-with keys that both sides make of the same (`frame_keys`).
+it again. Who connects may say at once what it has come for, in a greeting of known length that the proofs cover. Bytes
+that follow are neither encrypted nor signed, unless the run encrypts: then the layer seals each frame with keys that
+both sides make of the same (`frame_keys`).
 
 The layer has the side of those who connect, too (``transport/native/far/handshake.cpp``).
 """
@@ -66,12 +67,15 @@ def remove_key(folder: Path) -> None:
     (folder / KEY_FILE).unlink(missing_ok=True)
 
 
-def authenticate(wire: socket.socket, service: str, key: bytes, within: float = _WITHIN) -> bytes:
+def authenticate(
+    wire: socket.socket, service: str, key: bytes, within: float = _WITHIN, greeting: bytes = b""
+) -> bytes:
     """Show the other side of a new connection that this process knows the key, and see that it does, too.
 
     Args:
         service: what the connection is for.
         within: seconds for each message.
+        greeting: what the listener is to hear, as long as it expects.
 
     Returns:
         What makes the connection's keys (`frame_keys`).
@@ -83,8 +87,9 @@ def authenticate(wire: socket.socket, service: str, key: bytes, within: float = 
     wire.settimeout(within)
     challenge = _whole(wire, _RANDOM)
     answer = os.urandom(_RANDOM)
-    wire.sendall(answer + _proof(key, "client", service, challenge + answer))
-    if not hmac.compare_digest(_whole(wire, _PROOF), _proof(key, "server", service, challenge + answer)):
+    said = challenge + answer + greeting
+    wire.sendall(answer + _proof(key, "client", service, said) + greeting)
+    if not hmac.compare_digest(_whole(wire, _PROOF), _proof(key, "server", service, said)):
         raise PermissionError(errno.EACCES, "who listens there does not know the key of this run")
     wire.settimeout(before)
     return challenge + answer
@@ -114,14 +119,16 @@ class _Pending:
 class AuthenticatedListener:
     """Accepts connections of those who know the key. The others hold nobody up."""
 
-    def __init__(self, listener: socket.socket, service: str, key: bytes) -> None:
-        """`listener`: belongs to this object from now on. `service`: what connections are for."""
+    def __init__(self, listener: socket.socket, service: str, key: bytes, greeting: int = 0) -> None:
+        """`listener`: belongs to this object from now on. `service`: what connections are for. `greeting`: bytes of
+        what each says."""
         self._listener = listener
         self._service = service
         self._key = key
+        self._length = _RANDOM + _PROOF + greeting
         self._pending: dict[int, _Pending] = {}
         """By descriptor, the oldest first."""
-        self._accepted = WeakKeyDictionary[socket.socket, bytes]()
+        self._accepted = WeakKeyDictionary[socket.socket, tuple[bytes, bytes]]()
         self._selector = selectors.DefaultSelector()
         self._most = max(MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _PART)
         listener.setblocking(False)
@@ -147,7 +154,11 @@ class AuthenticatedListener:
 
     def seen(self, wire: socket.socket) -> bytes:
         """What makes the keys of a connection that was accepted (`frame_keys`)."""
-        return self._accepted[wire]
+        return self._accepted[wire][0]
+
+    def greeting(self, wire: socket.socket) -> bytes:
+        """What a connection that was accepted has said."""
+        return self._accepted[wire][1]
 
     def __iter__(self) -> Iterator[socket.socket]:
         """Connections of those who know the key, as they come."""
@@ -196,25 +207,26 @@ class AuthenticatedListener:
         if pending.wire.fileno() not in self._pending:  # it was dropped in this turn
             return None
         try:
-            read = pending.wire.recv(_RANDOM + _PROOF - len(pending.said))
+            read = pending.wire.recv(self._length - len(pending.said))
         except BlockingIOError:
             return None
         except OSError:
             read = b""
         pending.said += read
-        if read and len(pending.said) < _RANDOM + _PROOF:
+        if read and len(pending.said) < self._length:
             return None
+        proof, greeting = pending.said[_RANDOM:][:_PROOF], bytes(pending.said[_RANDOM + _PROOF :])
         seen = pending.challenge + bytes(pending.said[:_RANDOM])
-        knows = hmac.compare_digest(pending.said[_RANDOM:], _proof(self._key, "client", self._service, seen))
+        knows = hmac.compare_digest(proof, _proof(self._key, "client", self._service, seen + greeting))
         if not knows:
             self._drop(pending)
             return None
         del self._pending[pending.wire.fileno()]
         self._selector.unregister(pending.wire)
         pending.wire.setblocking(True)
-        self._accepted[pending.wire] = seen
+        self._accepted[pending.wire] = seen, greeting
         with contextlib.suppress(OSError):  # whoever uses it will notice
-            pending.wire.sendall(_proof(self._key, "server", self._service, seen))
+            pending.wire.sendall(_proof(self._key, "server", self._service, seen + greeting))
         return pending.wire
 
     def _drop(self, pending: _Pending) -> None:

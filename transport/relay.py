@@ -8,8 +8,10 @@ which are published when they are closed. The receiver asks for a step when it c
 slows its producer down, as on one host. The layer moves the bytes (``python/relay_send.cpp``,
 ``python/relay_receive.cpp``).
 
-Both meet through variables that their keepers set: ``WILKINS_RELAY_ADDRESS`` (host:port) for the sender,
-``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. Each shows the other the run's key (`handshake.py`).
+A host with receivers has one listener, its keeper's. A sender finds it by ``WILKINS_RELAY_ADDRESS`` (host:port), shows
+that it knows the run's key, and says which relay it is of (``WILKINS_RELAY_NUMBER``, `GREETING`). Then the keeper
+starts the receiver, with the connection (``WILKINS_RELAY_WIRE``, a descriptor) and what both sides have said by then
+(``WILKINS_RELAY_SEEN``), of which the keys of an encrypted run are made (`handshake.py`).
 ``WILKINS_RELAY_ENDS`` names the ends of a pipe that the receivers of one producer share: they end together, as the
 producer's ports do. The receiver counts the messages of both; the sender notes rules that fit nothing
 (`relay_messages.py`).
@@ -40,15 +42,18 @@ if TYPE_CHECKING:
     from wilkins.compression.crossing import Packer
 
 ADDRESS = "WILKINS_RELAY_ADDRESS"
-LISTENS, ENDS = "WILKINS_RELAY_LISTENS", "WILKINS_RELAY_ENDS"
+NUMBER, WIRE = "WILKINS_RELAY_NUMBER", "WILKINS_RELAY_WIRE"
+SEEN, ENDS = "WILKINS_RELAY_SEEN", "WILKINS_RELAY_ENDS"
 
-_SERVICE = "steps"
+SERVICE = "steps"
+GREETING = struct.Struct("!Q")
+"""Of a sender: the number of its relay."""
 _NAME_MAX = 1024
 _PORT = struct.Struct("!H")
 """Of the sender, where it gives what is absent of steps on the other host."""
 _END = -1
 _MEETS_WITHIN = 60.0
-"""Seconds within which the receiver must answer, which starts when the sender comes."""
+"""Seconds within which the receiver's keeper must answer."""
 _TOLD = 3.0
 """Seconds in which this host tells what has changed in its memory, or the other one why its half of the relay has left,
 before this half fails for it."""
@@ -97,7 +102,8 @@ def send(pattern: str, rules: str = "", when: str = "always") -> None:
     with socket.create_connection((host, int(number))) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         run = far_files.run_key()
-        seen = handshake.authenticate(wire, _SERVICE, run.key, within=_MEETS_WITHIN)
+        greeting = GREETING.pack(int(os.environ[NUMBER]))
+        seen = handshake.authenticate(wire, SERVICE, run.key, _MEETS_WITHIN, greeting)
         _seal(wire, run, "client", seen)
         wire.sendall(_PORT.pack(_start_server(wire.getsockname()[0])))
         by = fabric.agree_as_sender(wire, encrypts=run.encrypts)
@@ -230,7 +236,8 @@ def receive(pattern: str, rules: str = "", when: str = "always") -> None:
     unpack = _UNPACK(unpacks) if unpacks else _UNPACK()
     move = _library().wilkins_relay_receive
     run = far_files.run_key()
-    with _accepted(run) as wire:
+    with socket.socket(fileno=int(os.environ[WIRE])) as wire:
+        _seal(wire, run, "server", bytes.fromhex(os.environ[SEEN]))
         messages.add(1)
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         (port,) = _PORT.unpack(wire.recv(_PORT.size, socket.MSG_WAITALL))
@@ -268,19 +275,10 @@ def _move_all(move: Callable[[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c
         raise OSError(code, _REASONS.get(code, os.strerror(code)), os.fsdecode(named.value))
 
 
-def _accepted(run: handshake.RunKey) -> socket.socket:
-    """The connection of the sender."""
-    listener = handshake.AuthenticatedListener(socket.socket(fileno=int(os.environ[LISTENS])), _SERVICE, run.key)
-    wire = next(iter(listener))
-    _seal(wire, run, "server", listener.seen(wire))
-    listener.close()
-    return wire
-
-
 def _seal(wire: socket.socket, run: handshake.RunKey, side: str, seen: bytes) -> None:
     """Let the layer seal what it sends on a connection from now on, if the run encrypts."""
     if run.encrypts:
-        keys = handshake.frame_keys(run.key, _SERVICE, side, seen)
+        keys = handshake.frame_keys(run.key, SERVICE, side, seen)
         if code := _library().wilkins_relay_seal(wire.fileno(), keys, len(keys)):
             raise OSError(code, _REASONS.get(code, os.strerror(code)))
 

@@ -90,6 +90,37 @@ def test_both_sides_make_the_same_keys_of_a_connection_and_of_no_other() -> None
     assert len(set(made)) == 4
 
 
+@pytest.mark.parametrize("heard", [b"relay 12", b"relay 13"], ids=["as it was said", "changed on its way"])
+def test_a_greeting_is_heard_as_it_was_said_or_not_at_all(heard: bytes) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    with contextlib.closing(handshake.AuthenticatedListener(listener, "steps", KEY, 8)) as server:
+        outside, inside = socket.socketpair()
+        wire = socket.create_connection(listener.getsockname(), timeout=WITHIN)
+
+        def greet() -> None:
+            with contextlib.suppress(OSError):
+                handshake.authenticate(inside, "steps", KEY, WITHIN, b"relay 12")
+
+        client = threading.Thread(target=greet)
+        client.start()
+        with wire, outside, inside:
+            server.accept(WITHIN)
+            outside.sendall(wire.recv(32, socket.MSG_WAITALL))
+            said = outside.recv(72, socket.MSG_WAITALL)
+            assert said.endswith(b"relay 12")
+            wire.sendall(said[:40])
+            assert server.accept(WITHIN) == []
+            wire.sendall(said[40:].replace(b"relay 12", heard))
+            accepted = server.accept(WITHIN)
+            outside.close()
+            client.join(WITHIN)
+            if heard == b"relay 12":
+                assert server.greeting(accepted[0]) == heard
+                accepted[0].close()
+            else:
+                assert accepted == []
+
+
 @pytest.mark.parametrize("wrong", [{"key": bytes(16)}, {"service": "files"}], ids=["key", "service"])
 def test_who_does_not_know_it_is_shut_out(wrong: dict[str, str | bytes]) -> None:
     with opened() as (port, accepted):

@@ -18,6 +18,7 @@ from wilkins.launch.hosts.crossings import crossings_of, host_trace
 from wilkins.launch.hosts.merge import ends_of, merged, wrong
 from wilkins.launch.hosts.partreport import PartReport, used_only
 from wilkins.launch.hosts.relaynames import relay_name_replacer
+from wilkins.launch.hosts.relays import needed_hosts
 from wilkins.launch.hosts.status import HostResult
 from wilkins.launch.records.hosttraces import joined
 from wilkins.launch.watch.boardmap import BoardPorts
@@ -46,6 +47,11 @@ ONE_READER = """
 tasks:
   - {{func: ./sim.py, nprocs: 100, taskCount: {rest}, model: {{size: 1GB}}, outports: [{{filename: "f*.h5"}}]}}
   - {{func: ./ana.py, nprocs: 100, inports: [{{filename: "f*.h5"}}]}}
+"""
+TREE = """
+tasks:
+  - {{func: ./sim.py, model: {{size: 1GB}}, outports: [{{filename: "f*.h5"}}]}}
+  - {{func: ./ana.py, nprocs: {ranks}, inports: [{{filename: "f*.h5"}}]}}
 """
 ONE_PAIR = """
 tasks:
@@ -119,6 +125,21 @@ def test_a_host_of_a_thousand_finds_what_concerns_it_alone(folder: Path) -> None
     assert {relay.reads for _, relay in found[7].senders} == set(range(500, 1000))
     assert {relay.index for _, relay in found[500].receivers} & {relay.index for _, relay in found[7].senders}
     assert time.process_time() - began < 5, "35 seconds when all were listed"
+
+
+def test_hosts_hear_where_others_listen_without_a_list_of_relays(folder: Path) -> None:
+    """Each of 500 hosts sends to 500 others: an address for each of these, where there was one for each relay."""
+    _, found = planned(folder, ONE_PAIR, 1000)
+    seconds, most = cost(lambda: [len(needed_hosts(part)) for part in found])
+    assert [len(needed_hosts(found[host])) for host in (0, 499, 500)] == [500, 500, 0]
+    assert most < 10e6, "140 MB when relays were listed"
+    assert seconds < 2
+
+
+@pytest.mark.parametrize("text", [PAIRS, ONE_READER, ONE_PAIR, TREE])
+def test_a_host_sends_to_those_to_which_its_relays_lead(folder: Path, text: str) -> None:
+    for part in planned(folder, text, 10)[1]:
+        assert part.sends_to() == {relay.reads for _, relay in part.senders}
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,7 +74,7 @@ def ports_of(keeper: int) -> Iterator[int]:
 @pytest.mark.parametrize("late", [0, 3], ids=["unused", "used late"])
 @pytest.mark.parametrize("stranger", [False, True], ids=["alone", "a stranger comes"])
 def test_a_host_without_steps(tmp_path: Path, late: int, stranger: bool) -> None:
-    """Its relay starts with the first step, or for whoever connects to it; at the end there are no processes left."""
+    """Its relay starts with the first step, and not for whoever connects; at the end there are no processes left."""
     for name, text in (("write.py", WRITE), ("read.py", READ)):
         write_program(tmp_path / name, text.format(python=sys.executable))
     (tmp_path / "workflow.yaml").write_text(WORKFLOW.replace("LATE", str(late)))
@@ -85,7 +86,8 @@ def test_a_host_without_steps(tmp_path: Path, late: int, stranger: bool) -> None
             assert ports
             for port in ports:
                 socket.create_connection((socket.gethostname(), port)).close()
-            wait_for(lambda: halves(tmp_path)["receive"] == 2, 20, "the start of the other receiver")
+            time.sleep(1)
+            assert halves(tmp_path)["receive"] == 1
         (tmp_path / "go").touch()
         done = run.wait(60)
     assert done.code == 0, done.said
@@ -93,7 +95,7 @@ def test_a_host_without_steps(tmp_path: Path, late: int, stranger: bool) -> None
     assert " ".join(["read", *named]) in done.out
     summary = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())
     messages = {one["writes"]: one["messages"] for one in summary["crossings"]}
-    of_b = {"b": OF_A_STEP * late + OF_ALL} if late else {"b": 0} if stranger else {}
+    of_b = {"b": OF_A_STEP * late + OF_ALL} if late else {}
     assert messages == {"a": OF_A_STEP * 4 + OF_ALL, **of_b}
     assert halves(tmp_path) == {}
 

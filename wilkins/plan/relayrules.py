@@ -203,6 +203,15 @@ class RelayRules:
                 if writes != host:
                     yield self._received(bundle, at, place)
 
+    def sends_to(self, host: int) -> set[int]:
+        """The hosts to which relays lead from a host."""
+        found = {relay.reads for relay in self._handed_on.get(host, ())}
+        for bundle, place in self._writing.get(host, ()):
+            at = range(len(bundle.reads)) if self._brought else ()
+            brought = {bundle.reads[reads] for reads in at if bundle.index(place, reads) in self._brought}
+            found |= {*bundle.reads} - brought
+        return found - {host}
+
     def relay(self, index: int) -> Relay | None:
         """The relay of an index; None: there is none."""
         at = bisect_right(self._bundles, index, key=lambda bundle: bundle.first) - 1

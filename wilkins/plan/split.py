@@ -80,6 +80,10 @@ class HostPart:
         """The relay whose half of a name this host may have; None: a task of another kind has the name."""
         return self._rules.of_half(name)
 
+    def sends_to(self) -> set[int]:
+        """The hosts to which steps go from here, found without a list of relays."""
+        return self._rules.sends_to(self.host)
+
     @cached_property
     def senders(self) -> tuple[tuple[int, Relay], ...]:
         """With their indices among the tasks of `plan`."""

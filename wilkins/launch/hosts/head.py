@@ -46,7 +46,7 @@ from wilkins.launch.hosts.messages import (
 )
 from wilkins.launch.hosts.pulse import BEAT
 from wilkins.launch.hosts.relaynames import relay_name_replacer
-from wilkins.launch.hosts.relays import needed_receivers
+from wilkins.launch.hosts.relays import needed_hosts
 from wilkins.launch.hosts.span import needed_servers
 from wilkins.launch.hosts.status import Echo, HostStatus, PartEnded, Status
 from wilkins.launch.options import Ended, RunOptions
@@ -253,7 +253,7 @@ class Head:
         }
         handshake.remove_key(self.records.path / "hosts")
         for host in self.hosts:
-            needed = (*needed_receivers(host.part), *needed_servers(self.plan, host.part))
+            needed = (*needed_hosts(host.part), *needed_servers(self.plan, host.part))
             self.send(host, Addresses({name: addresses[name] for name in needed}))
 
     def _hear(self, host: Host) -> None:

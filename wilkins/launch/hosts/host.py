@@ -35,7 +35,7 @@ class Host:
     stands: float = 0.0
     """Seconds for which its keeper stands still, by the last sign of life."""
     ready: Mapping[str, str] | None = None
-    """Where its relays and servers of files listen, once it has said so; without an address: at all of the host's."""
+    """Where its keeper and servers of files listen, once it has said so; without an address: at all of the host's."""
     state: HostStatus = HostStatus()
     steps: Sequence[int] = ()
     """By task of the part: the number of its steps at the last heartbeat."""

@@ -75,8 +75,8 @@ from wilkins.transport.board import Board, BoardHeldError
 from wilkins.transport.removal import sweep
 from wilkins.transport.report_table import Report
 
-_FILES_OF_A_RELAY = 4
-"""That a half of it takes in the keeper: where it listens, what it prints, its end, and its messages."""
+_FILES_OF_A_RELAY = 3
+"""That a half of it takes in the keeper: what it prints, its end, and its messages."""
 
 _SEES_WITHIN = 20.0
 """Seconds within which a file that another host has written must be seen."""
@@ -201,14 +201,14 @@ class Keeper:
         return Spanning(plan, self.part, self.run)
 
     def addresses(self) -> dict[str, str]:
-        """Where this host's receivers listen, by relay, and its servers of files: ``address:port``."""
+        """Where this host listens for senders, and its servers of files do: ``address:port``."""
         return self._relays.addresses() | self._spanning.addresses()
 
     def keep(self, addresses: Mapping[str, str], after: list[Message]) -> None:
         """Run the host's part to its end, and report the result.
 
         Args:
-            addresses: of receivers, by relay.
+            addresses: of other hosts, and of servers of files.
             after: the later messages of the head.
         """
         plan = self.part.plan
@@ -216,7 +216,7 @@ class Keeper:
         sweep()
         make_folders(plan)
         with Guard() as guard:
-            self._relays.meet(addresses)
+            self._relays.meet(addresses, bytes.fromhex(self._key))
             reach.check(self._relays.others(addresses) | self._spanning.others(addresses))
             can_resume = self._plan.can_resume
             board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
@@ -275,7 +275,8 @@ class Keeper:
         late = {place for place, relay in senders.items() if may_be_unused(self._plan, relay)}
         crew = [run(task) for task in plan.tasks]
         self._lookout = ends.lookout = Lookout(board, self._relays, crew)
-        self._inbox.register(self._relays, selectors.EVENT_READ, self._note_arrivals)
+        if self._relays.door is not None:
+            self._inbox.register(self._relays.door, selectors.EVENT_READ, self._note_arrivals)
         return crew
 
     def _note_arrivals(self) -> bool:
@@ -430,6 +431,7 @@ class Keeper:
         """Let relays start or end that are due; seconds until the next look, or None where none is."""
         if self._lookout is None:
             return None
+        self._lookout.note_arrivals()  # also lets those go who say nothing
         if unused := self._lookout.unused():
             self._control.send(UnusedSenders(unused))
         return self._lookout.turn()

@@ -35,12 +35,12 @@ class Ready(Message):
     """A keeper has set up its part."""
 
     addresses: Mapping[str, str]
-    """Where its relays and servers of files listen, by what all hosts call them."""
+    """Where it listens for senders, and its servers of files do, by what all hosts call them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses(Message):
-    """The head lets a keeper begin: where those relays and servers of all hosts listen that it needs."""
+    """The head lets a keeper begin: where those hosts and servers of files listen that it needs."""
 
     addresses: Mapping[str, str]
 

@@ -7,13 +7,11 @@ the end that none comes. What other tasks see of it on the board is what they wo
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from wilkins.launch.hosts.relays import Relays
-from wilkins.launch.programs import process
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.transport.board import Board
 
@@ -59,12 +57,8 @@ class ReceiverRun(TaskRun):
         return False
 
     def end_without(self) -> None:
-        """No sender comes: end, without a start but for a stranger who has connected."""
-        if self.state == "waiting":
-            self._end("done")
-        elif self.program is not None:
-            self.polling_end = "done"
-            process.send([self.program.pid], signal.SIGKILL)
+        """No sender comes: end without a start."""
+        self._end("done")
 
 
 class _StartedBefore(Ends):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -11,19 +10,17 @@ from collections.abc import Collection, Iterable, Mapping
 from wilkins.plan.plan import Plan
 from wilkins.plan.relayrules import Relay
 from wilkins.plan.split import HostPart
-from wilkins.transport import fabric, relay, relay_messages
+from wilkins.transport import fabric, handshake, relay, relay_messages
 from wilkins.transport.listening import address_in, listen
 
 
-def needed_receivers(part: HostPart) -> list[str]:
-    """What listens on other hosts to which a host sends, by what all hosts call it: receivers, and where the hosts are
-    reached."""
-    relays = [relay for _, relay in part.senders]
-    return [*(str(relay.index) for relay in relays), *dict.fromkeys(_reached(relay.reads) for relay in relays)]
+def needed_hosts(part: HostPart) -> list[str]:
+    """The hosts to which steps go from one, as all call where they listen."""
+    return [_listener(host) for host in sorted(part.sends_to())]
 
 
-def _reached(host: int) -> str:
-    """What all hosts call the listener by which they find out whether they reach a host. (A receiver's starts it.)"""
+def _listener(host: int) -> str:
+    """What all hosts call the listener of a host for its receivers."""
     return f"host {host}"
 
 
@@ -35,16 +32,16 @@ class Relays:
         self._part = part
         self._senders = dict(part.senders)
         self._receivers = dict(part.receivers)
-        self._listeners = {task: listen(plan.hosts[part.host].name) for task in self._receivers}
-        """Of receivers for which nobody has come."""
-        self._reached = listen(plan.hosts[part.host].name) if part.receivers else None
+        self._listener = listen(plan.hosts[part.host].name) if part.receivers else None
+        self._door: handshake.AuthenticatedListener | None = None
+        """The same, once senders may come."""
+        self._awaited = {one.index: task for task, one in part.receivers}
+        """By relay: receivers whose senders have not come."""
         self._addresses: Mapping[str, str] = {}
-        self._arrivals = select.epoll()
-        self._come: dict[int, socket.socket] = {}
-        """Listeners of receivers that are about to start, for somebody has come."""
+        self._come: dict[int, tuple[socket.socket, bytes]] = {}
+        """Receivers that are about to start: the connection of the sender, and what makes its keys."""
         self._without: set[int] = set()
-        """Receivers to which no sender will come, while others of their producer's go on. One may run, started by a
-        stranger who has connected."""
+        """Receivers to which no sender will come, while others of their producer's go on."""
         self._ended: set[int] = set()
         """Those for which all others have got all since then."""
         self._ends: dict[int, tuple[int, int]] = {}
@@ -62,51 +59,49 @@ class Relays:
         return self._plan.ports[relay.outport].task
 
     def addresses(self) -> dict[str, str]:
-        """The addresses of the receivers, by relay, and the one by which others find out whether they reach this
-        host."""
-        found = {str(self._receivers[task].index): address_in(one) for task, one in self._listeners.items()}
-        return found if self._reached is None else {**found, _reached(self._part.host): address_in(self._reached)}
+        """Where senders find this host, if it has receivers."""
+        return {} if self._listener is None else {_listener(self._part.host): address_in(self._listener)}
 
-    def meet(self, addresses: Mapping[str, str]) -> None:
-        """Hear where the receivers of all hosts are, by relay."""
+    def meet(self, addresses: Mapping[str, str], key: bytes) -> None:
+        """Hear where the hosts listen to which steps go from here, and let in those who know the key."""
         self._addresses = addresses
-        for listener in self._listeners.values():
-            self._arrivals.register(listener, select.EPOLLIN)
+        if self._listener is not None:
+            self._door = handshake.AuthenticatedListener(self._listener, relay.SERVICE, key, relay.GREETING.size)
 
     def others(self, addresses: Mapping[str, str]) -> dict[str, str]:
-        """By host to which steps go from here: where it is reached."""
-        return {self._plan.hosts[one.reads].name: addresses[_reached(one.reads)] for one in self._senders.values()}
+        """By host to which steps go from here: where it listens."""
+        return {self._plan.hosts[one.reads].name: addresses[_listener(one.reads)] for one in self._senders.values()}
 
-    def fileno(self) -> int:
-        """Readable when somebody has come for a receiver."""
-        return self._arrivals.fileno()
+    @property
+    def door(self) -> handshake.AuthenticatedListener | None:
+        """Readable when somebody may have come; None: this host has no receivers."""
+        return self._door
 
     def arrived(self) -> list[int]:
-        """The receivers for which somebody has come since the last call. It may be anybody: they find out."""
-        there = {event[0] for event in self._arrivals.poll(0)}
-        found = [task for task, listener in self._listeners.items() if listener.fileno() in there] if there else []
-        for task in found:
-            self._come[task] = self._taken(task)
+        """The receivers whose senders have come since the last call."""
+        found: list[int] = []
+        if self._door is None:
+            return found
+        for wire in self._door.accept():
+            (index,) = relay.GREETING.unpack(self._door.greeting(wire))
+            task = self._awaited.pop(index, None)
+            if task is None:
+                wire.close()
+            else:
+                self._come[task] = wire, self._door.seen(wire)
+                found.append(task)
         return found
 
-    def _taken(self, task: int) -> socket.socket:
-        """The listener of a receiver that waits no more."""
-        listener = self._listeners.pop(task)
-        self._arrivals.unregister(listener)
-        return listener
-
     def has_come(self, task: int) -> bool:
-        """Whether somebody has come for a receiver."""
+        """Whether a receiver's sender has come."""
         return task in self._come
 
     def note_unused(self, relays: Collection[int]) -> None:
         """No sender of these relays will come."""
-        for task, one in self._receivers.items():
-            if one.index in relays:
+        for index in relays:
+            if (task := self._awaited.pop(index, None)) is not None:
                 self._without.add(task)
-            if one.index in relays and task in self._listeners:
-                self._taken(task).close()
-                self._decided(one)
+                self._decided(self._receivers[task])
 
     def unused(self, tasks: Iterable[int]) -> dict[int, list[int]]:
         """Relays of senders, by the host that reads."""
@@ -152,7 +147,8 @@ class Relays:
         return {}, ()
 
     def _of_sender(self, task: int, one: Relay) -> tuple[dict[str, str], tuple[int, ...]]:
-        variables = {relay.ADDRESS: self._addresses[str(one.index)], **fabric.VARIABLES}
+        where = self._addresses[_listener(one.reads)]
+        variables = {relay.ADDRESS: where, relay.NUMBER: str(one.index), **fabric.VARIABLES}
         if not self._plan.ports[one.outport].compress:
             return variables, ()
         count = relay_messages.Messages.made()
@@ -165,15 +161,17 @@ class Relays:
         theirs, ours = self._ends[producer] = self._ends.get(producer) or os.pipe()
         count = relay_messages.Messages.made()
         self._messages[one.index] = relay_messages.Messages(count)
-        listener = self._come.pop(task).detach()
-        self._descriptors[task] = [listener, count]
+        connection, seen = self._come.pop(task)
+        wire = connection.detach()
+        self._descriptors[task] = [wire, count]
         variables = {
-            relay.LISTENS: str(listener),
+            relay.WIRE: str(wire),
+            relay.SEEN: seen.hex(),
             relay.ENDS: f"{ours},{theirs}",
             relay_messages.VARIABLE: str(count),
             **fabric.VARIABLES,
         }
-        return variables, (listener, ours, theirs, count)
+        return variables, (wire, ours, theirs, count)
 
     def started(self, task: int) -> None:
         """A program has what it inherits."""
