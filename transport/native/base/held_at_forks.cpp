@@ -17,7 +17,8 @@ void before_fork() {
 void after_fork() {
     for (const HeldAtForks* one = all; one != nullptr; one = one->next) one->mutex.unlock();
 }
-__attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
+// (Handlers of the library that are set later come before this one as a process is forked.)
+__attribute__((constructor(103))) void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
 
 }  // namespace
 

@@ -22,8 +22,9 @@ namespace wilkins {
 namespace {
 
 alignas(Process) unsigned char storage[sizeof(Process)];
-std::atomic<int> state{0};  // 0: not looked yet, 1: looking, 2: done
-thread_local bool attaching = false;
+std::atomic<bool> attached{false};
+std::mutex attach_mutex;
+thread_local bool attaching = false;  // or it forks
 
 Process& instance() { return *reinterpret_cast<Process*>(storage); }
 
@@ -79,22 +80,29 @@ void attach() {
 }  // namespace
 
 Process& process() {
-    if (state.load(std::memory_order_acquire) == 2) return instance();
-    static Process outside;  // what our own calls see while this thread attaches: not part of a run
+    if (attached.load(std::memory_order_acquire)) return instance();
+    static Process outside;  // what our own calls see while this thread attaches or forks: not part of a run
     if (attaching) return outside;
-    int expected = 0;
-    if (state.compare_exchange_strong(expected, 1)) {
-        attaching = true;
-        attach();
-        attaching = false;
-        state.store(2, std::memory_order_release);
-    } else {
-        while (state.load(std::memory_order_acquire) != 2) usleep(100);
-    }
+    const std::lock_guard<std::mutex> guard(attach_mutex);
+    if (attached.load(std::memory_order_relaxed)) return instance();
+    attaching = true;
+    attach();
+    attaching = false;
+    attached.store(true, std::memory_order_release);
     return instance();
 }
 
-Process* known_process() { return state.load(std::memory_order_acquire) == 2 ? &instance() : nullptr; }
+void hold_attaching() {
+    attach_mutex.lock();
+    attaching = true;
+}
+
+void let_attach() {
+    attaching = false;
+    attach_mutex.unlock();
+}
+
+Process* known_process() { return attached.load(std::memory_order_acquire) ? &instance() : nullptr; }
 
 const Context& context() { return process().context; }
 

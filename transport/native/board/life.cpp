@@ -2,7 +2,6 @@
 #include "board/life.hpp"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,7 +9,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
+#include "base/held_at_forks.hpp"
 #include "base/raw.hpp"
 #include "board/shared_lock.hpp"
 
@@ -22,12 +23,8 @@ constexpr size_t kPage = 4096;
 constexpr uint32_t kLockless = kLargestOwner / 2 + 1;  // a bit of the numbers of those that could not take their lock
 
 // No fork while a lock is taken: the child would share the descriptor, and with it the lock, for as long as it lives.
-pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
-
-void before_fork() { pthread_mutex_lock(&joining); }
-void after_fork() { pthread_mutex_unlock(&joining); }
-
-__attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
+std::mutex joining;
+HeldAtForks held_at_forks(joining);
 
 // A signal handler that forks would wait for its own thread.
 class Joining {
@@ -36,10 +33,10 @@ public:
         sigset_t all;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before_);
-        pthread_mutex_lock(&joining);
+        joining.lock();
     }
     ~Joining() {
-        pthread_mutex_unlock(&joining);
+        joining.unlock();
         pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     }
     Joining(const Joining&) = delete;

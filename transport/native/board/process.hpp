@@ -47,4 +47,8 @@ Process& process();
 // The same; nullptr if nothing has asked for it yet.
 Process* known_process();
 
+// Between these no thread attaches the process, which is forked meanwhile.
+void hold_attaching();
+void let_attach();
+
 }  // namespace wilkins

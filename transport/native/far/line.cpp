@@ -94,11 +94,7 @@ struct Lines {
     std::mutex mutex;
     std::vector<Waiting> waiting;
 };
-
-Lines& lines() {
-    static auto* const all = new Lines;  // used to the end of the process
-    return *all;
-}
+Lines& lines = *new Lines;  // used to the end of the process
 
 }  // namespace
 
@@ -122,9 +118,9 @@ bool Line::is_ours() const { return process_ == getpid() && is_there(); }
 
 // (Nobody waits for the lock: whoever had it as this process was forked is not in it.)
 std::unique_ptr<Line> Line::take(const std::string& where) {
-    const std::unique_lock<std::mutex> lock(lines().mutex, std::try_to_lock);
+    const std::unique_lock<std::mutex> lock(lines.mutex, std::try_to_lock);
     if (!lock) return nullptr;
-    std::vector<Waiting>& all = lines().waiting;
+    std::vector<Waiting>& all = lines.waiting;
     const auto ends = [](const Waiting& one) { return !one.line->is_ours(); };
     all.erase(std::remove_if(all.begin(), all.end(), ends), all.end());
     const auto found = std::find_if(all.rbegin(), all.rend(), [&](const Waiting& one) { return one.where == where; });
@@ -135,9 +131,9 @@ std::unique_ptr<Line> Line::take(const std::string& where) {
 }
 
 void Line::keep(const std::string& where, std::unique_ptr<Line> line) {
-    const std::unique_lock<std::mutex> lock(lines().mutex, std::try_to_lock);
+    const std::unique_lock<std::mutex> lock(lines.mutex, std::try_to_lock);
     if (!lock || line->wire_ < kFirst || !line->is_ours()) return;
-    std::vector<Waiting>& all = lines().waiting;
+    std::vector<Waiting>& all = lines.waiting;
     const auto of_server =
         std::count_if(all.begin(), all.end(), [&](const Waiting& one) { return one.where == where; });
     if (of_server >= static_cast<std::ptrdiff_t>(kMostOfServer)) return;

@@ -10,8 +10,10 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "base/patterns.hpp"
+#include "base/held_at_forks.hpp"
 #include "base/raw.hpp"
 #include "board/process.hpp"
 
@@ -25,7 +27,8 @@ constexpr uint64_t kHead = 4096;
 // in any case.
 constexpr uint64_t kFilesLeft = 2;
 
-std::mutex parts_mutex;
+std::mutex parts_mutex;  // also guards what each of them holds
+HeldAtForks held_at_forks(parts_mutex);
 
 }  // namespace
 
@@ -35,6 +38,8 @@ struct Part::Head {
 };
 
 namespace {
+
+auto& parts = *new std::map<std::pair<std::string, int>, std::unique_ptr<Part>>;  // used to the end of the process
 
 bool leaves_enough(int fd, uint64_t more, uint64_t end) {
     struct statvfs all;
@@ -51,10 +56,8 @@ Part::Head& Part::head() const { return *reinterpret_cast<Head*>(mapping_.bytes)
 unsigned char* Part::bytes() const { return mapping_.bytes + kHead; }
 
 Part* Part::open(const char* lead, int slot, bool make, int* error) {
-    static auto* const parts =
-        new std::map<std::pair<std::string, int>, std::unique_ptr<Part>>;  // used to the end of the process
     const std::lock_guard<std::mutex> guard(parts_mutex);
-    std::unique_ptr<Part>& part = (*parts)[{lead, slot}];
+    std::unique_ptr<Part>& part = parts[{lead, slot}];
     if (part) return part.get();
     const Board& board = process().board;
     char path[4096];
@@ -84,7 +87,7 @@ bool Part::holds(uint64_t stamp, const char* where) const {
 int Part::hold(uint64_t begin, uint64_t end) {
     if (end > mapping_.length - kHead) return EFBIG;
     const uint64_t first = begin / kBlock, last = (end - 1) / kBlock;
-    const std::lock_guard<std::mutex> guard(mutex_);
+    const std::lock_guard<std::mutex> guard(parts_mutex);
     if (held_.size() <= last) held_.resize(last + 1);
     const auto from = held_.begin() + static_cast<std::ptrdiff_t>(first),
                to = held_.begin() + static_cast<std::ptrdiff_t>(last) + 1;

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -45,7 +44,6 @@ private:
 
     const std::string path_;
     const Mapping mapping_;
-    std::mutex mutex_;
     std::vector<bool> held_;  // blocks that this process knows to have memory
 };
 

@@ -2,14 +2,16 @@
 #include "hdf5/device_memory.hpp"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
+
+#include "base/loaded.hpp"
 
 namespace wilkins {
 
@@ -32,10 +34,8 @@ struct Driver {
 constexpr int kContext = 1, kMemoryType = 2, kIsManaged = 8, kOrdinal = 9;
 constexpr unsigned kDevice = 2, kPortable = 1;
 
-Driver driver;
-std::atomic<bool> found{false};
+std::atomic<const Driver*> found{nullptr};
 std::atomic<unsigned long long> seen{0};  // libraries that this process had loaded, when it was last looked through
-std::mutex memory_mutex;
 
 int count_loads(dl_phdr_info* info, size_t, void* loads) {
     *static_cast<unsigned long long*>(loads) = info->dlpi_adds;
@@ -52,30 +52,36 @@ bool look_up(void* library, F& function, const char* name) {
     return function != nullptr;
 }
 
-bool load() {
+// nullptr: the driver's library lacks something.
+const Driver* load() {
+    auto made = std::make_unique<Driver>();
+    Driver& driver = *made;
     void* library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
-    return library && look_up(library, driver.get_attribute, "cuPointerGetAttribute") &&
-           look_up(library, driver.get_current, "cuCtxGetCurrent") &&
-           look_up(library, driver.retain, "cuDevicePrimaryCtxRetain") &&
-           look_up(library, driver.push, "cuCtxPushCurrent_v2") && look_up(library, driver.pop, "cuCtxPopCurrent_v2") &&
-           look_up(library, driver.synchronize, "cuCtxSynchronize") &&
-           look_up(library, driver.to_host, "cuMemcpyDtoH_v2") &&
-           look_up(library, driver.to_device, "cuMemcpyHtoD_v2") &&
-           look_up(library, driver.allocate_host, "cuMemHostAlloc");
+    const bool whole =
+        library && look_up(library, driver.get_attribute, "cuPointerGetAttribute") &&
+        look_up(library, driver.get_current, "cuCtxGetCurrent") &&
+        look_up(library, driver.retain, "cuDevicePrimaryCtxRetain") &&
+        look_up(library, driver.push, "cuCtxPushCurrent_v2") && look_up(library, driver.pop, "cuCtxPopCurrent_v2") &&
+        look_up(library, driver.synchronize, "cuCtxSynchronize") &&
+        look_up(library, driver.to_host, "cuMemcpyDtoH_v2") && look_up(library, driver.to_device, "cuMemcpyHtoD_v2") &&
+        look_up(library, driver.allocate_host, "cuMemHostAlloc");
+    return whole ? made.release() : nullptr;
 }
 
 // Looks again only when the process has loaded something since.
 bool present() {
-    if (found.load(std::memory_order_acquire)) return true;
+    if (found.load(std::memory_order_acquire) != nullptr) return true;
     unsigned long long loads = 0;
-    dl_iterate_phdr(count_loads, &loads);
+    each_loaded(count_loads, &loads);
     if (loads == seen.load(std::memory_order_relaxed)) return false;
-    if (dl_iterate_phdr(is_driver, nullptr)) {
-        std::lock_guard<std::mutex> guard(memory_mutex);
-        if (!found.load()) found.store(load(), std::memory_order_release);
+    if (each_loaded(is_driver, nullptr)) {
+        const Driver* none = nullptr;
+        const Driver* const made = load();
+        if (!found.compare_exchange_strong(none, made, std::memory_order_acq_rel))
+            delete made;  // another thread's is in use
     }
     seen.store(loads, std::memory_order_relaxed);
-    return found.load();
+    return found.load() != nullptr;
 }
 
 uintptr_t address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
@@ -97,7 +103,7 @@ int note_end(dl_phdr_info* program, size_t, void*) {
 }
 
 __attribute__((constructor)) void note_begin(int, char** arguments, char**) {
-    dl_iterate_phdr(note_end, nullptr);
+    each_loaded(note_end, nullptr);
     stack_end = address(arguments);
 }
 
@@ -110,15 +116,18 @@ bool is_surely_host(const void* pointer) {
            (at >= program_end && at < address(sbrk(0)));
 }
 
+// Call where it is present.
+const Driver& driver() { return *found.load(std::memory_order_acquire); }
+
 uint64_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
 // The context whose memory it is; memory of no single context (of CUDA's pools, say) is any context's of its device.
 Context context_of(const void* pointer) {
     Context context = nullptr;
-    if (driver.get_attribute(&context, kContext, number(pointer)) == 0 && context) return context;
-    if (driver.get_current(&context) == 0 && context) return context;
+    if (driver().get_attribute(&context, kContext, number(pointer)) == 0 && context) return context;
+    if (driver().get_current(&context) == 0 && context) return context;
     int ordinal = 0;
-    if (driver.get_attribute(&ordinal, kOrdinal, number(pointer)) != 0 || driver.retain(&context, ordinal) != 0)
+    if (driver().get_attribute(&ordinal, kOrdinal, number(pointer)) != 0 || driver().retain(&context, ordinal) != 0)
         return nullptr;
     return context;
 }
@@ -128,10 +137,10 @@ int in_context_of(const void* pointer, F copy) {
     constexpr int invalid_context = 201;
     Context context = context_of(pointer), before;
     if (!context) return invalid_context;
-    if (const int error = driver.push(context)) return error;
-    int error = driver.synchronize();
+    if (const int error = driver().push(context)) return error;
+    int error = driver().synchronize();
     if (!error) error = copy();
-    driver.pop(&before);
+    driver().pop(&before);
     return error;
 }
 
@@ -143,18 +152,18 @@ unsigned char* staging = nullptr;
 bool DeviceMemory::holds(const void* pointer) {
     if (!pointer || is_surely_host(pointer) || !present()) return false;
     unsigned type = 0, managed = 0;
-    if (driver.get_attribute(&type, kMemoryType, number(pointer)) != 0 || type != kDevice) return false;
-    return driver.get_attribute(&managed, kIsManaged, number(pointer)) != 0 || !managed;
+    if (driver().get_attribute(&type, kMemoryType, number(pointer)) != 0 || type != kDevice) return false;
+    return driver().get_attribute(&managed, kIsManaged, number(pointer)) != 0 || !managed;
 }
 
 int DeviceMemory::to_host(void* host, const void* device, size_t bytes) {
-    return in_context_of(device, [=] { return driver.to_host(host, number(device), bytes); });
+    return in_context_of(device, [=] { return driver().to_host(host, number(device), bytes); });
 }
 
 int DeviceMemory::to_device(void* device, const void* host, size_t bytes) {
     return in_context_of(device, [=] {
-        const int error = driver.to_device(number(device), host, bytes);
-        return error ? error : driver.synchronize();
+        const int error = driver().to_device(number(device), host, bytes);
+        return error ? error : driver().synchronize();
     });
 }
 
@@ -163,7 +172,7 @@ Staging::Staging(size_t bytes, const void* device) {
         kept_ = true;
         if (!staging) {
             void* pinned = nullptr;
-            const int error = in_context_of(device, [&] { return driver.allocate_host(&pinned, kPiece, kPortable); });
+            const int error = in_context_of(device, [&] { return driver().allocate_host(&pinned, kPiece, kPortable); });
             staging = static_cast<unsigned char*>(error ? malloc(kPiece) : pinned);
         }
         bytes_ = staging;

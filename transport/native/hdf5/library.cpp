@@ -2,10 +2,12 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
 
+#include "base/held_at_forks.hpp"
 #include "base/resolve.hpp"
 #include "board/context.hpp"
 #include "events.hpp"
@@ -145,8 +147,21 @@ int posix_flags(unsigned flags) {
 namespace {
 
 std::mutex libraries_mutex;
+HeldAtForks libraries_held_at_forks(libraries_mutex);
 Hdf5 libraries[kMostLibraries];
 int count = 0;
+
+// `add`: if the library is not known yet.
+Hdf5* find_library(const void* identity, const Hdf5* add) {
+    std::lock_guard<std::mutex> guard(libraries_mutex);
+    const auto last = libraries + count;
+    const auto known = std::find_if(libraries, last, [=](const Hdf5& one) { return one.identity == identity; });
+    if (known != last) return known;
+    if (!add || count == kMostLibraries) return nullptr;
+    ++count;
+    *last = *add;
+    return last;
+}
 
 // Flushes the library's files that lead to steps.
 bool flush_files(const Scope& near, const char* but) {
@@ -194,14 +209,14 @@ Hdf5* hdf5_of(const void* caller) {
     static NextFunction open("H5Fopen");
     const void* identity = open(caller);
     if (!identity) return nullptr;
-    std::lock_guard<std::mutex> guard(libraries_mutex);
-    for (int i = 0; i < count; ++i)
-        if (libraries[i].identity == identity) return libraries[i].open ? &libraries[i] : nullptr;
-    if (count == kMostLibraries) return nullptr;
-    Hdf5& lib = libraries[count++];
-    lib.identity = identity;
-    if (!fill(lib, Scope(identity))) lib.open = nullptr;
-    return lib.open ? &lib : nullptr;
+    Hdf5* known = find_library(identity, nullptr);
+    if (!known) {
+        Hdf5 found;  // without the mutex: HDF5 may wait for a lock of its own
+        found.identity = identity;
+        if (!fill(found, Scope(identity))) found.open = nullptr;
+        known = find_library(identity, &found);
+    }
+    return known && known->open ? known : nullptr;
 }
 
 herr_t fail_thrown(const char* function, const std::exception& what, const void* caller) {

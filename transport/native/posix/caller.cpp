@@ -3,12 +3,13 @@
 
 #include <dlfcn.h>
 
+#include "base/loaded.hpp"
+
 namespace wilkins {
 
 bool is_interpreter(const void* caller) {
-    static void* const python = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
-    Dl_info asks, found;
-    return python && dladdr(caller, &asks) && dladdr(python, &found) && asks.dli_fbase == found.dli_fbase;
+    static const Loaded python = loaded_at(dlsym(RTLD_DEFAULT, "Py_IsInitialized"));
+    return python.holds(caller);
 }
 
 }  // namespace wilkins

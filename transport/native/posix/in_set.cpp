@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
+#include <vector>
 
 #include "base/raw.hpp"
 #include "steps/disk.hpp"
@@ -71,11 +71,9 @@ int copy_across(int from_dir, const char* from, int to_dir, const char* to) {
             syscall(SYS_openat, to_dir, to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, st.st_mode & 0777));
     else errno = EXDEV;
     bool whole = target >= 0;
-    static char buffer[1 << 16];
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> guard(mutex);
-    for (ssize_t got = 0; whole && (got = raw::read(source, buffer, sizeof(buffer))) != 0;)
-        whole = got > 0 && raw::write(target, buffer, static_cast<size_t>(got)) == got;
+    std::vector<char> buffer(1 << 16);
+    for (ssize_t got = 0; whole && (got = raw::read(source, buffer.data(), buffer.size())) != 0;)
+        whole = got > 0 && raw::write(target, buffer.data(), static_cast<size_t>(got)) == got;
     const int saved = errno;
     if (target >= 0) raw::close(target);
     raw::close(source);

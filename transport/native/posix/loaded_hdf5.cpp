@@ -1,10 +1,10 @@
 // Tells whether the process has loaded a shared HDF5, by the symbol tables of what it has loaded.
 #include <elf.h>
-#include <link.h>
 
 #include <atomic>
 #include <cstring>
 
+#include "base/loaded.hpp"
 #include "base/resolve.hpp"
 #include "posix/names.hpp"
 
@@ -86,7 +86,7 @@ bool has_shared_hdf5() {
     static std::atomic<bool> known{false};
     if (known) return true;
     Search search{known_loads};
-    dl_iterate_phdr(look, &search);
+    each_loaded(look, &search);
     if (search.unchanged) return known;
     if (search.found) known = true;
     known_loads = search.loads;
@@ -108,7 +108,7 @@ bool has_several_hdf5() {
         if (!is_ours(tables.symbols) && defines(tables, "H5Fopen")) ++counted->found;
         return 0;
     };
-    dl_iterate_phdr(each, &count);
+    each_loaded(each, &count);
     if (count.loads != known_loads) {
         several = count.found > 1;
         known_loads = count.loads;

@@ -2,11 +2,13 @@
 #include "posix/python_imports.hpp"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
+
+#include "base/loaded.hpp"
+#include "posix/caller.hpp"
 
 namespace wilkins {
 
@@ -96,32 +98,16 @@ Asker ask(const Interpreter& python, void* frame) {
     return asker;
 }
 
-// The start of the object that holds the address; its name, "" for the executable.
-const void* object_of(const void* address, const char** name) {
-    Dl_info info;
-    struct link_map* map = nullptr;
-    *name = nullptr;
-    if (!address || !dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP)) return nullptr;
-    if (map) *name = map->l_name;
-    return info.dli_fbase;
-}
-
 }  // namespace
 
 bool is_made_by_program(const void* caller) {
-    const char *name, *other;
-    const void* const object = object_of(caller, &name);
-    if (!name) return false;
-    if (!name[0] || strstr(name, "/libstdc++.so")) return true;
-    return object == object_of(reinterpret_cast<const void*>(interpreter().ensure), &other);
+    const char* const name = loaded_at(caller).name;
+    return name && (!name[0] || strstr(name, "/libstdc++.so") || is_interpreter(caller));
 }
 
 bool is_import(const void* caller) {
     const Interpreter& python = interpreter();
-    const char* name;
-    if (!python.complete() ||
-        object_of(caller, &name) != object_of(reinterpret_cast<const void*>(python.ensure), &name))
-        return false;
+    if (!python.complete() || !is_interpreter(caller)) return false;
     // Before it is initialised, Python imports its first modules, from folders of PYTHONPATH, in the thread that begins
     // it. (As it ends, its lock is no other thread's to take.)
     if (!python.this_thread() || (!python.initialized() && syscall(SYS_gettid) != getpid())) return false;

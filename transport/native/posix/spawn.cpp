@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/held_at_forks.hpp"
 #include "base/raw.hpp"
 #include "posix/files.hpp"
 
@@ -23,6 +24,7 @@ struct OpenAction {
 };
 
 std::mutex actions_mutex;
+HeldAtForks actions_held_at_forks(actions_mutex);
 std::vector<OpenAction> opens;
 std::vector<const posix_spawn_file_actions_t*> moved;  // they change the folder
 std::atomic<size_t> known{0};                          // entries of both

@@ -55,9 +55,10 @@ WILKINS_OR()
 // Handlers of quick_exit run in reverse order, and the C library ends the process by itself after them.
 __attribute__((constructor)) void watch_quick_exit() { at_quick_exit(end_process); }
 
-// No fork while an entry leaves the table: in the child nobody would ever be done with that.
+// No fork while the process attaches, or an entry leaves the table: in the child nobody would ever be done with that.
 void before_fork() {
     hand_all_to_child();
+    hold_attaching();
     leaving.lock();
     for (int fd = 0; entries > 0 && fd <= highest; ++fd)
         if (OpenStep* const step = find(fd)) step->note_fork();
@@ -68,6 +69,7 @@ template <bool child>
 void after_fork() {
     viewers::after_fork(child);
     leaving.unlock();
+    let_attach();
 }
 
 __attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork<false>, after_fork<true>); }

@@ -22,6 +22,7 @@
 #include <string>
 
 #include "base/raw.hpp"
+#include "board/of_process.hpp"
 #include "board/process.hpp"
 #include "posix/names.hpp"
 #include "steps/disk.hpp"
@@ -45,9 +46,19 @@ struct Watch {
     std::set<uint64_t> reported;
 };
 
-std::mutex mutex;                                 // guards what follows; never held while the board is locked
-std::list<Watch>& all = *new std::list<Watch>();  // for as long as the thread runs
-std::atomic<pid_t> teller{0};                     // the process whose thread tells of steps, not a fork of it
+struct Watches {
+    std::mutex mutex;  // never held while the board is locked
+    std::list<Watch> all;
+    int made = 0;
+    bool told = false;  // the process has a thread that tells of steps: a fork has not
+};
+OfProcess<Watches> of_process;
+
+// Call with the mutex.
+std::list<Watch>::iterator find(Watches& watches, int fd, int wd) {
+    return std::find_if(watches.all.begin(), watches.all.end(),
+                        [=](const Watch& one) { return one.fd == fd && one.wd == wd; });
+}
 
 // Makes a file that is new to the twin. A watch for what is moved there alone gets that event.
 void tell(const Watch& watch, const std::string& name) {
@@ -92,27 +103,28 @@ bool program_waits() {
 }
 
 // Tells of what has come since. `news`: of the last watch.
-void tell_all(News* news) {
-    std::lock_guard<std::mutex> guard(mutex);
+void tell_all(Watches& watches, News* news) {
+    std::lock_guard<std::mutex> guard(watches.mutex);
     const bool idle = program_waits();
-    for (Watch& watch : all) {
+    for (Watch& watch : watches.all) {
         watch.listed.look_again();
         *news = list_unread(watch.listed, false);
         const size_t before = watch.reported.size();
         for (const ListedStep& step : news->steps)
             if (watch.reported.insert(step.identity).second) tell(watch, step.name);
         if (watch.reported.size() == before && idle) *news = list_unread(watch.listed, true);
-        news->several = news->several || all.size() > 1;
+        news->several = news->several || watches.all.size() > 1;
     }
 }
 
-void* tell_on(void*) {
+void* tell_on(void* argument) {
+    Watches& watches = *static_cast<Watches*>(argument);
     for (;;)
         guarded(
             "inotify",
-            [] {
+            [&] {
                 News news;
-                tell_all(&news);
+                tell_all(watches, &news);
                 const Process& p = process();
                 const bool rung = news.inport >= 0 && !news.several;
                 if (rung) p.board.sleep(news.inport, news.bell, kLongest);
@@ -124,14 +136,14 @@ void* tell_on(void*) {
 }
 
 // Call with the mutex.
-void start_teller() {
-    if (teller == getpid()) return;
-    teller = getpid();
+void start_teller(Watches& watches) {
+    if (watches.told) return;
+    watches.told = true;
     sigset_t every, before;
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
     pthread_t thread;
-    if (pthread_create(&thread, nullptr, tell_on, nullptr) == 0) pthread_detach(thread);
+    if (pthread_create(&thread, nullptr, tell_on, &watches) == 0) pthread_detach(thread);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -144,27 +156,27 @@ void add_twin(int fd, int wd, const char* path, uint32_t mask) {
     const Listed listed(clean, folder);
     const Content content = content_of(listed);
     if (content != Content::steps && content != Content::perhaps) return;
-    std::lock_guard<std::mutex> guard(mutex);
-    static int number = 0;
-    auto watch = std::find_if(all.begin(), all.end(), [=](const Watch& one) { return one.fd == fd && one.wd == wd; });
-    const bool is_new = watch == all.end();
+    Watches& watches = of_process.get();
+    std::lock_guard<std::mutex> guard(watches.mutex);
+    auto watch = find(watches, fd, wd);
+    const bool is_new = watch == watches.all.end();
     if (is_new) {
         const Board& board = process().board;
         const std::string name =
-            std::string(board.folder()) + "/i" + std::to_string(board.self()) + "." + std::to_string(number++);
+            std::string(board.folder()) + "/i" + std::to_string(board.self()) + "." + std::to_string(watches.made++);
         if (mkdir(name.c_str(), 0700) != 0) return;
-        all.push_back({fd, wd, -1, mask, name, listed, {}});
-        watch = std::prev(all.end());
+        watches.all.push_back({fd, wd, -1, mask, name, listed, {}});
+        watch = std::prev(watches.all.end());
     }
     watch->mask = mask;
     watch->twin = add_watch(fd, watch->folder.c_str(), mask);
     if (!is_new) return;
     ++count;
-    start_teller();
+    start_teller(watches);
 }
 
-void remove(std::list<Watch>::iterator watch) {
-    all.erase(watch);
+void remove(Watches& watches, std::list<Watch>::iterator watch) {
+    watches.all.erase(watch);
     --count;
 }
 
@@ -178,14 +190,14 @@ bool is_hidden(const Watch& watch, const struct inotify_event& event) {
 }
 
 // The events that were read, as the program sees them. Returns how long they are.
-size_t translate(int fd, char* events, size_t size) {
-    std::lock_guard<std::mutex> guard(mutex);
+size_t translate(Watches& watches, int fd, char* events, size_t size) {
+    std::lock_guard<std::mutex> guard(watches.mutex);
     size_t kept = 0;
     for (size_t at = 0; at + sizeof(inotify_event) <= size;) {
         auto* const event = reinterpret_cast<struct inotify_event*>(events + at);
         const size_t length = sizeof(*event) + event->len;
         bool shown = true;
-        for (const Watch& watch : all) {
+        for (const Watch& watch : watches.all) {
             if (watch.fd != fd) continue;
             if (event->wd == watch.twin) {
                 event->wd = watch.wd;
@@ -201,33 +213,34 @@ size_t translate(int fd, char* events, size_t size) {
     if (kept > 0) return kept;
     // There is something to read, as far as the program knows: an event of a hidden file.
     auto* const event = reinterpret_cast<struct inotify_event*>(events);
-    for (const Watch& watch : all)
+    for (const Watch& watch : watches.all)
         if (watch.fd == fd && event->wd == watch.twin) event->wd = watch.wd;
     if (event->len > strlen(disk::kHidden)) strcpy(event->name, disk::kHidden);
     return sizeof(*event) + event->len;
 }
 
-bool is_watched(int fd) {
-    if (teller != getpid()) return false;
-    std::lock_guard<std::mutex> guard(mutex);
-    return std::any_of(all.begin(), all.end(), [=](const Watch& watch) { return watch.fd == fd; });
+bool is_watched(Watches& watches, int fd) {
+    std::lock_guard<std::mutex> guard(watches.mutex);
+    return std::any_of(watches.all.begin(), watches.all.end(), [=](const Watch& watch) { return watch.fd == fd; });
 }
 
 }  // namespace
 
 ssize_t read(int fd, void* buffer, size_t size) {
-    const bool watched = is_watched(fd);
+    Watches* const watches = of_process.known();
+    const bool watched = watches && is_watched(*watches, fd);
     const ssize_t n = libc::read(fd, buffer, size);
-    return n <= 0 || !watched ? n
-                              : static_cast<ssize_t>(translate(fd, static_cast<char*>(buffer), static_cast<size_t>(n)));
+    if (n <= 0 || !watched) return n;
+    return static_cast<ssize_t>(translate(*watches, fd, static_cast<char*>(buffer), static_cast<size_t>(n)));
 }
 
 void forget(int fd) {
-    if (teller != getpid()) return;
-    std::lock_guard<std::mutex> guard(mutex);
-    for (auto watch = all.begin(); watch != all.end();) {
+    Watches* const watches = of_process.known();
+    if (!watches) return;
+    std::lock_guard<std::mutex> guard(watches->mutex);
+    for (auto watch = watches->all.begin(); watch != watches->all.end();) {
         const auto next = std::next(watch);
-        if (watch->fd == fd) remove(watch);
+        if (watch->fd == fd) remove(*watches, watch);
         watch = next;
     }
 }
@@ -248,13 +261,12 @@ WILKINS_INTERPOSE(int, inotify_add_watch, int fd, const char* path, uint32_t mas
 WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, inotify_rm_watch, int fd, int wd) {
-    if (watches::any()) {
-        std::lock_guard<std::mutex> guard(watches::mutex);
-        const auto watch = std::find_if(watches::all.begin(), watches::all.end(),
-                                        [=](const watches::Watch& one) { return one.fd == fd && one.wd == wd; });
-        if (watch != watches::all.end()) {
+    if (watches::Watches* const known = watches::any() ? watches::of_process.known() : nullptr) {
+        std::lock_guard<std::mutex> guard(known->mutex);
+        const auto watch = watches::find(*known, fd, wd);
+        if (watch != known->all.end()) {
             watches::rm_watch(fd, watch->twin);
-            watches::remove(watch);
+            watches::remove(*known, watch);
         }
     }
     return watches::rm_watch(fd, wd);

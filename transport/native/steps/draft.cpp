@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/held_at_forks.hpp"
 #include "base/raw.hpp"
 #include "base/turn.hpp"
 #include "events.hpp"
@@ -332,9 +333,12 @@ void Draft::drop(const Place& place) {
 namespace {
 
 std::mutex left_mutex;
+HeldAtForks held_at_forks(left_mutex);
 std::atomic<bool> any_left{false};
 
 }  // namespace
+
+std::vector<Draft::Place>& Draft::left = *new std::vector<Place>;  // used to the end of the process
 
 void Draft::leave() {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -343,24 +347,14 @@ void Draft::leave() {
     if (place_.named) keep(place_);
 }
 
-namespace {
-
-template <class Place>
-std::vector<Place>& left_places() {
-    static auto* const places = new std::vector<Place>();  // it outlives whoever may ask at the process's end
-    return *places;
-}
-
-}  // namespace
-
 void Draft::end(bool others, int fd) {
     std::lock_guard<std::mutex> guard(mutex_);
     if (!made_ || changed_ || ended_) return;
     ended_ = true;
     if (others) {
         if (!place_.named) return;
-        std::lock_guard<std::mutex> left(left_mutex);
-        left_places<Place>().push_back(place_);
+        std::lock_guard<std::mutex> left_guard(left_mutex);
+        left.push_back(place_);
         any_left = true;
         return;
     }
@@ -373,19 +367,28 @@ void Draft::end(bool others, int fd) {
 
 void settle_drafts() {
     if (!any_left) return;
-    std::lock_guard<std::mutex> guard(left_mutex);
-    auto& left = left_places<Draft::Place>();
-    const auto is_settled = [](const Draft::Place& place) {
+    std::vector<Draft::Place> places;
+    {
+        std::lock_guard<std::mutex> guard(left_mutex);
+        places = Draft::left;
+    }
+    const auto is_open = [](const Draft::Place& place) {
         const int fd = raw::open(place.whole, O_RDONLY | O_CLOEXEC, 0);
         struct stat st;
         const bool there = fd >= 0 && raw::fstat(fd, &st) == 0 && st.st_dev == place.device && st.st_ino == place.inode;
         const bool written = there && inherited::is_written(fd);
         if (there && !written) Draft::is_as_before(place, fd) ? Draft::drop(place) : Draft::keep(place);
         if (fd >= 0) raw::close(fd);
-        return !written;
+        return written;
     };
-    left.erase(std::remove_if(left.begin(), left.end(), is_settled), left.end());
-    any_left = !left.empty();
+    // (Other processes and threads may settle the same ones meanwhile.)
+    places.erase(std::remove_if(places.begin(), places.end(), is_open), places.end());
+    std::lock_guard<std::mutex> guard(left_mutex);
+    const auto is_settled = [&](const Draft::Place& place) {
+        return std::any_of(places.begin(), places.end(), [&](const auto& settled) { return settled.is(place); });
+    };
+    Draft::left.erase(std::remove_if(Draft::left.begin(), Draft::left.end(), is_settled), Draft::left.end());
+    any_left = !Draft::left.empty();
 }
 
 }  // namespace wilkins

@@ -58,7 +58,13 @@ private:
         uint64_t digest;         // of the step
         bool named;              // the task finds the file by its name
         bool on_disk;            // it has a name at all
+
+        bool is(const Place& other) const {
+            return device == other.device && inode == other.inode && slot == other.slot && stamp == other.stamp;
+        }
     };
+
+    static std::vector<Place>& left;  // to other processes, or to mappings
 
     static void keep(const Place& place);
     static bool is_as_before(const Place& place, int fd);

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/held_at_forks.hpp"
 #include "base/raw.hpp"
 #include "board/step_token.hpp"
 #include "events.hpp"
@@ -71,13 +72,15 @@ int open_table(int slot, Table* table) {
     return 0;
 }
 
+std::mutex tables_mutex;
+HeldAtForks held_at_forks(tables_mutex);
+auto& tables = *new std::vector<std::unique_ptr<Table>>;  // used to the end of the process
+
 // The slot's, which the process keeps. nullptr: there is no memory for it.
 Table* table_of(int slot) {
-    static std::mutex mutex;
-    static auto* const tables = new std::vector<std::unique_ptr<Table>>;  // used to the end of the process
-    const std::lock_guard<std::mutex> guard(mutex);
-    tables->resize(static_cast<size_t>(process().board.head().slots));
-    std::unique_ptr<Table>& table = (*tables)[static_cast<size_t>(slot)];
+    const std::lock_guard<std::mutex> guard(tables_mutex);
+    tables.resize(static_cast<size_t>(process().board.head().slots));
+    std::unique_ptr<Table>& table = tables[static_cast<size_t>(slot)];
     if (table) return table.get();
     auto made = std::make_unique<Table>();
     if (open_table(slot, made.get()) != 0) {

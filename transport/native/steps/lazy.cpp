@@ -44,10 +44,7 @@ struct Read {
 
 // For one thread at a time; another one that comes meanwhile does without, and so does a fork of it.
 std::mutex reads_mutex;
-std::map<int, Read>& reads() {
-    static auto* const all = new std::map<int, Read>;  // used to the end of the process
-    return *all;
-}
+std::map<int, Read>& reads = *new std::map<int, Read>;  // used to the end of the process
 
 void note(std::vector<Range>& read, const Range& range) {
     if (!read.empty() && range.begin >= read.back().begin && range.begin <= read.back().end)
@@ -76,8 +73,8 @@ int bring_expected(StepFile::State* state, uint64_t size) {
     std::vector<Range> wanted;
     {
         const std::unique_lock<std::mutex> guard(reads_mutex, std::try_to_lock);
-        const auto known = guard ? reads().find(process().board.slot(state->slot).source) : reads().end();
-        if (!guard || known == reads().end()) return 0;
+        const auto known = guard ? reads.find(process().board.slot(state->slot).source) : reads.end();
+        if (!guard || known == reads.end()) return 0;
         const Read& read = known->second;
         wanted = read.last == state->identity ? read.before : expected(read.before, read.of_last);
     }
@@ -118,7 +115,7 @@ int bring(StepFile::State* state, const Range* ranges, size_t count) {
 void note_read(StepFile::State* state) {
     const std::unique_lock<std::mutex> guard(reads_mutex, std::try_to_lock);
     if (!guard || state->read.empty()) return;
-    Read& known = reads()[process().board.slot(state->slot).source];
+    Read& known = reads[process().board.slot(state->slot).source];
     if (known.last != state->identity) {
         known.before = std::move(known.of_last);
         known.of_last.clear();

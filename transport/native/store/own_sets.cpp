@@ -13,6 +13,7 @@
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
 #include "board/border.hpp"
+#include "board/of_process.hpp"
 #include "board/step_token.hpp"
 #include "events.hpp"
 #include "names/places.hpp"
@@ -42,18 +43,13 @@ struct Own {
     bool completes;  // a file that completes it was there; it is complete when the process has nothing open in it
 };
 
-std::mutex own_sets_mutex;
-std::vector<Own>& owns = *new std::vector<Own>;  // (Needed until the library's last function has run.)
-uint32_t owner = 0;                              // the process that has written in those: a fork has not
-std::atomic<uint32_t> open_ones{0};              // of those that it is done with but for what is open
-
-// (With the mutex held.)
-void forget_parents(const Process& p) {
-    if (owner == p.board.self()) return;
-    owner = p.board.self();
-    owns.clear();
-    open_ones = 0;
-}
+// A fork has written in none of them.
+struct Owns {
+    std::mutex mutex;  // the board's may be taken under it
+    std::vector<Own> all;
+    std::atomic<uint32_t> open_ones{0};  // that the process is done with but for what is open
+};
+OfProcess<Owns> of_process;
 
 // The port's unpublished step of the name.
 int find_begun(const Process& p, const Match& match, uint64_t place, SlotState state) {
@@ -88,11 +84,11 @@ void finish(const Process& p, const Own& one) {
 
 // Those that were only left open, and are no more. (With the mutex held.) Returns ports whose steps may be complete
 // now.
-std::vector<int> settle(const Process& p) {
+std::vector<int> settle(const Process& p, Owns& owns) {
     std::vector<int> touched;
     uint32_t open = 0;
-    for (size_t k = owns.size(); k-- > 0;) {
-        const Own& one = owns[k];
+    for (size_t k = owns.all.size(); k-- > 0;) {
+        const Own& one = owns.all[k];
         if (!one.turned && !one.completes && !closes(p.board, one.outport)) continue;
         if (one.calls > 0 || is_open_here(p.board, one.slot, one.stamp)) {
             ++open;
@@ -100,34 +96,33 @@ std::vector<int> settle(const Process& p) {
         }
         finish(p, one);
         touched.push_back(one.outport);
-        owns.erase(owns.begin() + static_cast<long>(k));
+        owns.all.erase(owns.all.begin() + static_cast<long>(k));
     }
-    open_ones = open;
+    owns.open_ones = open;
     return touched;
 }
 
-void settle_and_publish(const Process& p) {
+void settle_and_publish(const Process& p, Owns& owns) {
     std::vector<int> touched;
     {
-        std::lock_guard<std::mutex> guard(own_sets_mutex);
-        forget_parents(p);
-        touched = settle(p);
+        std::lock_guard<std::mutex> guard(owns.mutex);
+        touched = settle(p, owns);
     }
     for (int port : touched) publish_complete(p, port);
 }
 
 // The process turns to this step of the port.
 void turn(const Process& p, int outport, int slot) {
+    Owns& owns = of_process.get();
     bool any = false;
     {
-        std::lock_guard<std::mutex> guard(own_sets_mutex);
-        forget_parents(p);
-        for (Own& one : owns) {
+        std::lock_guard<std::mutex> guard(owns.mutex);
+        for (Own& one : owns.all) {
             if (one.outport != outport || one.slot == slot || one.turned) continue;
             one.turned = any = true;
         }
     }
-    if (any) settle_and_publish(p);
+    if (any) settle_and_publish(p, owns);
 }
 
 // Where the disk has what a program names, symbolic links followed; what is not there yet lies in a folder that is.
@@ -225,18 +220,18 @@ bool is_folder_on_disk(const char* name) { return !identify(name).none(); }
 // The process ends by itself: it is done with all. (What nobody has turned from is published at the end of its task, as
 // programs of a script make a folder and fill it.)
 __attribute__((destructor)) void end() try {
-    if (owns.empty()) return;
+    Owns* const owns = of_process.known();
+    if (!owns) return;
     const Process& p = process();
-    if (!p.board.joined() || owner != p.board.joined()) return;
     fflush(nullptr);
     std::vector<int> touched;
     {
-        std::lock_guard<std::mutex> guard(own_sets_mutex);
-        for (const Own& one : owns) {
+        std::lock_guard<std::mutex> guard(owns->mutex);
+        for (const Own& one : owns->all) {
             finish(p, one);
             touched.push_back(one.outport);
         }
-        owns.clear();
+        owns->all.clear();
     }
     for (int port : touched) publish_complete(p, port);
 }
@@ -267,10 +262,10 @@ void fail_for_change(const Process& p, const Match& match, const char* rest) {
 namespace {
 
 // The process begins a call that writes in the step: false, it has not written there yet.
-bool goes_on(const Process& p, const Place& place) {
-    std::lock_guard<std::mutex> guard(own_sets_mutex);
-    forget_parents(p);
-    for (Own& one : owns) {
+bool goes_on(const Place& place) {
+    Owns& owns = of_process.get();
+    std::lock_guard<std::mutex> guard(owns.mutex);
+    for (Own& one : owns.all) {
         if (one.slot != place.slot || one.stamp != place.stamp) continue;
         one.turned = false;
         ++one.calls;
@@ -295,13 +290,14 @@ int note_joined(const Process& p, int outport, const Place& place) {
 
 Leads join(const Match& match, const char* rest, Place* place, int* error) {
     Process& p = process();
-    if (!goes_on(p, *place)) {
+    if (!goes_on(*place)) {
         *error = note_joined(p, match.outport, *place);
         if (*error == EROFS) fail_for_change(p, match, rest);
         if (*error) return Leads::nowhere;
-        if (!goes_on(p, *place)) {  // (Another thread may have come first.)
-            std::lock_guard<std::mutex> guard(own_sets_mutex);
-            owns.push_back({match.outport, place->slot, place->stamp, place_of(match), 1, false, false});
+        if (!goes_on(*place)) {  // (Another thread may have come first.)
+            Owns& owns = of_process.get();
+            std::lock_guard<std::mutex> guard(owns.mutex);
+            owns.all.push_back({match.outport, place->slot, place->stamp, place_of(match), 1, false, false});
         }
     }
     place->joined = true;
@@ -316,9 +312,9 @@ namespace {
 
 // The step of this place in which the process writes already: nobody else need be asked.
 bool find_own(const Process& p, int outport, uint64_t where, Place* place) {
-    std::lock_guard<std::mutex> guard(own_sets_mutex);
-    forget_parents(p);
-    for (const Own& one : owns) {
+    Owns& owns = of_process.get();
+    std::lock_guard<std::mutex> guard(owns.mutex);
+    for (const Own& one : owns.all) {
         const SlotRecord& slot = p.board.slot(one.slot);
         if (one.outport != outport || !where || one.where != where || slot.stamp != one.stamp ||
             slot.state != SlotState::closed)
@@ -377,24 +373,26 @@ Leads lead_producer(const Match& match, const char* rest, Use use, Place* place,
 void leave_own(const Place& place) {
     const Process& p = process();
     const bool complete = place.completes && raw::access(place.real) == 0;
+    Owns& owns = of_process.get();
     bool closing = false;
     {
-        std::lock_guard<std::mutex> guard(own_sets_mutex);
-        for (Own& one : owns) {
+        std::lock_guard<std::mutex> guard(owns.mutex);
+        for (Own& one : owns.all) {
             if (one.slot != place.slot || one.stamp != place.stamp) continue;
             --one.calls;
             one.completes = one.completes || complete;
             closing = one.turned || one.completes || closes(p.board, one.outport);
         }
-        if (closing) ++open_ones;
+        if (closing) ++owns.open_ones;
     }
-    if (closing) settle_and_publish(p);
+    if (closing) settle_and_publish(p, owns);
 }
 
 void note_closed() {
-    if (open_ones.load(std::memory_order_relaxed) == 0) return;
+    Owns* const owns = of_process.known();
+    if (!owns || owns->open_ones.load(std::memory_order_relaxed) == 0) return;
     const int saved = errno;
-    settle_and_publish(process());
+    settle_and_publish(process(), *owns);
     errno = saved;
 }
 

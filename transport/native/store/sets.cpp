@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/held_at_forks.hpp"
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
 #include "board/step_token.hpp"
@@ -39,6 +40,7 @@ struct Read {
 };
 
 std::mutex sets_mutex;
+HeldAtForks held_at_forks(sets_mutex);
 std::vector<Read>& reads = *new std::vector<Read>;
 
 const char* compared(const Process& p, const Match& match) {
@@ -67,6 +69,7 @@ bool find_read(const Process& p, const Match& match, Place* place) {
 // The process reads this one from now on. Others of the in-port, in which it has nothing open, it lets go.
 void keep_read(const Process& p, const Match& match, StepFile* file) {
     std::vector<StepFile*> gone;
+    const std::string whole = whole_place(p.board.port(match.inport), match);  // asks where the process is
     {
         std::lock_guard<std::mutex> guard(sets_mutex);
         for (size_t k = reads.size(); k-- > 0;) {
@@ -75,7 +78,7 @@ void keep_read(const Process& p, const Match& match, StepFile* file) {
             gone.push_back(reads[k].file);
             reads.erase(reads.begin() + static_cast<long>(k));
         }
-        reads.push_back({match.inport, compared(p, match), whole_place(p.board.port(match.inport), match), file});
+        reads.push_back({match.inport, compared(p, match), whole, file});
     }
     for (StepFile* one : gone) close_step(one);
 }
