@@ -145,6 +145,14 @@ def _add_run(child: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_encrypt(child: argparse.ArgumentParser) -> None:
+    child.add_argument(
+        "--encrypt",
+        action="store_true",
+        help="over several hosts: encrypt steps on their way from host to host; it takes time (`wilkins help hosts`)",
+    )
+
+
 def of_run(child: argparse.ArgumentParser) -> None:
     """Of ``wilkins run``."""
     of_file(child)
@@ -156,11 +164,7 @@ def of_run(child: argparse.ArgumentParser) -> None:
         help="over several hosts: the network interface (ib0), network (10.1.0.0/16) or address by which they reach "
         "each other; WILKINS_INTERFACE says the same",
     )
-    child.add_argument(
-        "--encrypt",
-        action="store_true",
-        help="over several hosts: encrypt steps on their way from host to host; it takes time (`wilkins help hosts`)",
-    )
+    _add_encrypt(child)
     child.add_argument(
         "--fabric",
         choices=("auto", "tcp", "ucx"),
@@ -180,6 +184,7 @@ def of_submit(child: argparse.ArgumentParser) -> None:
 
     of_file(child)
     _add_run(child)
+    _add_encrypt(child)
     arguments.add_to(child)
 
 

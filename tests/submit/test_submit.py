@@ -129,11 +129,11 @@ def test_a_dry_run_prints_what_would_be_submitted(site: Site, scheduler: str) ->
 
 def test_options_of_the_run_reach_it(site: Site) -> None:
     site.has("slurm")
-    said = site.submit("heat.yaml", "--files", "--strict", "--run-dir", "a run", "--set", "one.args=[x y]")
+    said = site.submit("heat.yaml", "--files", "--strict", "--encrypt", "--run-dir", "a run", "--set", "one.args=[x y]")
     assert (site.bin / "ended").read_text() == "0\n", said.err
     command = (site.bin / "submitted").read_text().split("exec ")[-1]
     assert " -m wilkins run heat.yaml " in command
-    assert "--files --strict --run-dir " in command
+    assert "--files --strict --encrypt --run-dir " in command
     assert (site.folder / "a run/summary.json").exists()
 
 

@@ -88,7 +88,8 @@ def run_words(parsed: argparse.Namespace, run: Path | None) -> tuple[str, ...]:
     elif parsed.file is not None:
         words.append(str(parsed.file))
     words += [f"--set={setting}" for setting in parsed.set]
-    words += [name for name, wanted in (("--files", parsed.files), ("--strict", parsed.strict)) if wanted]
+    switches = (("--files", parsed.files), ("--strict", parsed.strict), ("--encrypt", parsed.encrypt))
+    words += [name for name, wanted in switches if wanted]
     for name, value in (("--timeout", parsed.timeout), ("--patience", parsed.patience), ("--run-dir", parsed.run_dir)):
         if value is not None:
             words += [name, str(value)]
