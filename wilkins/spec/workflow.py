@@ -435,7 +435,8 @@ class Task:
     rerun: Literal["auto", "always", "never"] = key(
         choice("auto", "always", "never"),
         default="auto",
-        doc="Whether a program that ends is started again for the next step; `auto`: if it has read exactly one.",
+        doc="Whether a program that ends is started again for the next step; `auto`: if it has read exactly one (of "
+        "each rank that writes files of its own).",
     )
     enough: bool = key(
         boolean(),
