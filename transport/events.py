@@ -177,7 +177,7 @@ EVENTS: Mapping[str, Event] = {
     "not_at_home": error("{who}: what it wrote of '{name}' did not all get to the host of the file: {error:e}"),
     "damaged_on_the_way": note("{who}: bytes of '{name}' ({owners}) were damaged on their way from {where}, as their checksum shows, and were asked for again; let somebody look at the network"),
     "stays_damaged": error("{who}: bytes of '{name}' were damaged on their way between hosts, as their checksum shows, and were not to be had otherwise; let somebody look at the network"),
-    "changed_in_memory": error("{who}: bytes {begin:d} to {end:d} of '{name}', which is in memory as a{slot:d}, are not those that were published, as their checksum shows: the memory of this host was damaged, or a program has changed them since; let somebody look at the memory, and run it again"),
+    "changed_in_memory": error("{who}: bytes {begin:d} to {end:d} of '{name}', which is in memory as a{slot:d}, are not those that were published, as their checksum shows: the memory of this host was damaged, that of the step or that of its checksums (a{slot:d}.sums in the run's shared memory), or a program has changed one of both since; let somebody look at the memory, and run it again"),
     "mended_in_memory": note("{who}: bytes {begin:d} to {end:d} of '{name}' had changed in memory, as their checksum shows, and were mended from {where}: the memory of this host was damaged, or a program has changed them since they were published; let somebody look at the memory"),
     "did_not_come": error("{who}: bytes of '{name}' did not come from the host that has them: {error:e}"),
     # Memory.

@@ -72,6 +72,15 @@ for step in range(6):
     os.close(fd)
     print("read", step, flush=True)
 """,
+    "damaged-sums": """
+import glob, os, h5py
+os.stat("s0.h5")  # waits for it
+for name in glob.glob(os.environ["WILKINS_RUN"] + "/a*.sums"):
+    with open(name, "r+b") as sums:
+        sums.write(bytes(8))
+with h5py.File("s0.h5", "r") as file:
+    print("read", file["field"][0], flush=True)
+""",
     "copy": """
 import shutil, h5py, numpy
 for step in range(6):
@@ -115,13 +124,20 @@ def is_found(done: Finished, owned: bool = True) -> None:
     assert f"read {found[3]}" not in done.out
 
 
-WAYS = [way for way in READS if way not in ("some", "late")]
+WAYS = [way for way in READS if way not in ("some", "late", "damaged-sums")]
 
 
 @pytest.mark.usual("hdf5")
 @pytest.mark.parametrize("reads", WAYS)
 def test_bits_that_change_in_memory_are_found(tmp_path: Path, reads: str) -> None:
     is_found(run(tmp_path, reads, "task=writes,seed=3,flip-memory=0.5"))
+
+
+def test_checksums_that_are_damaged_themselves_are_named(tmp_path: Path) -> None:
+    done = run(tmp_path, "damaged-sums", "")
+    assert done.code == 1, done.err
+    assert CHANGED.search(unwrapped(done.err)), done.err
+    assert re.search(r"or that of its checksums \(a\d+\.sums in ", unwrapped(done.err)), done.err
 
 
 def test_without_the_key_they_are_read(tmp_path: Path) -> None:
