@@ -54,9 +54,11 @@ help:
 	@echo "make clean        remove what the above made"
 
 # The package is installed editable: changes to Python files take effect at once; this rule rebuilds the native layer.
+# PACKAGE=FILE.whl installs a wheel in its place.
+PACKAGE ?= --editable .
 install: $(VENV)/.installed
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml CMakeLists.txt $(NATIVE)
-	$(PIP) install --quiet --no-build-isolation --editable '.[mpi]'
+	$(PIP) install --quiet --no-build-isolation $(PACKAGE)'[mpi]'
 	@touch $@
 
 $(VENV)/bin/python:
@@ -74,7 +76,7 @@ TORCH ?=
 # Most modules of the packages are never imported: Python compiles those that are, not pip all.
 $(VENV)/.installed-test: $(VENV)/.installed
 	$(PIP) install --quiet --upgrade 'pip>=25.1'  # older ones know no --group
-	$(PIP) install --quiet --no-compile --no-build-isolation --editable '.[completion,compression,draw,examples,mpi,partners,provenance,submit]' \
+	$(PIP) install --quiet --no-compile --no-build-isolation $(PACKAGE)'[completion,compression,draw,examples,mpi,partners,provenance,submit]' \
 		--group docs --group test $(TORCH)
 	@touch $@
 
