@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from programs.build import build
 
-from support.running import WILKINS, run_tree, write_program
+from support.running import WILKINS, must_run, run_tree, write_program
+from wilkins.transport.board import native_library
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "guest"
 NATIVE = Path(__file__).parents[2] / "transport" / "native"
@@ -149,3 +151,12 @@ def test_a_program_that_asks_by_the_first_version(tmp_path: Path) -> None:
     ran = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
     assert ran.code == 0, ran.out + ran.err
     assert ran.out.count("well") == 3
+
+
+@pytest.mark.needs("g++")
+def test_what_leaves_a_call_without_a_return(tmp_path: Path) -> None:
+    """Threads that end in a call, and exceptions of callbacks, pass the layer and clean up after themselves."""
+    program = build("guest/unwound.cpp", "g++", "-std=c++17", "-pthread")
+    alone = must_run(tmp_path, program)
+    assert "canceled 1" in alone
+    assert must_run(tmp_path, "env", f"LD_PRELOAD={native_library()}", program) == alone

@@ -14,7 +14,7 @@ from support.running import WILKINS, Finished, run_tree
 NAMES = [*(f"case-{k}.nc" for k in range(6)), "again.nc"]
 """Each of the three formats, without and with fill values; and one that its writer adds to."""
 JOB = ("mpirun.openmpi", "--oversubscribe")
-ON_DISK = (*JOB, "--mca", "io", "romio321")
+ON_DISK = (*JOB, "--mca", "io", "^ompio")
 """Open MPI's other MPI-IO, OMPIO, writes what its buffers held into gaps of collective writes."""
 LIMIT = 60.0
 

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from programs.build import build
 
 from support.running import must_run
 from wilkins.plan import glibc
@@ -148,6 +149,17 @@ def test_portable_wheels_need_glibc_2_28_alone(portable: dict[str, Path], name: 
             must_run(folder, "nm", "--dynamic", "--defined-only", "--format=just-symbols", library).split()
         )
     assert shown["x86_64"] == shown["aarch64"]
+
+
+@pytest.mark.needs("python:ziglang", "g++")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_programs_unwind_through_the_layer_of_a_portable_wheel(portable: dict[str, Path], name: str) -> None:
+    """It was linked with another unwinder than the one by which programs' threads are canceled."""
+    folder = portable[platform.machine()]
+    program = build("guest/unwound.cpp", "g++", "-std=c++17", "-pthread")
+    library = folder / "wilkins" / "transport" / name
+    assert must_run(folder, "env", f"LD_PRELOAD={library}", program) == must_run(folder, program)
 
 
 @pytest.mark.timeout(400)
