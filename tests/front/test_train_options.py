@@ -263,6 +263,7 @@ def test_arguments_that_a_model_does_not_take_are_found_without_running_it(
     assert message in case.error()
 
 
+@pytest.mark.needs("python:torch")
 def test_a_model_without_arguments_needs_those_that_have_no_default(case: Case) -> None:
     (case.folder / "net.py").write_text(NETS)
     train(case, GOOD)

@@ -35,7 +35,7 @@ LIMIT = 600.0  # seconds for a run of them: six ranks share two cores with other
 RANKS, READERS = 3, 3
 PLACES = {2: ([2, 1], [1, 2]), 3: ([1, 1, 1], [0, 1, 2])}
 """The ranks that write and those that read, on so many hosts."""
-DISK = (*LAUNCHERS["openmpi"], "--mca", "io", "romio321", "-n")
+DISK = (*LAUNCHERS["openmpi"], "--mca", "io", "^ompio", "-n")
 """What is in the files depends on no MPI. MPICH's ranks spin while they wait; Open MPI's own MPI-IO loses some of these
 bytes on a disk."""
 

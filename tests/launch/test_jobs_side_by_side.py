@@ -275,7 +275,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_nobody_enters_what_a_killed_run_has_left(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of the job's own name, as of a job that a scheduler starts again under its old number."""
     monkeypatch.setattr(rendezvous, "SHARED_MEMORY", tmp_path)  # other runs sweep the real one
-    subprocess.run([sys.executable, "-c", KILLED, key, str(tmp_path)], timeout=60, check=False)
+    subprocess.run([sys.executable, "-c", KILLED, key, str(tmp_path)], cwd=tmp_path, timeout=60, check=False)
     leader, follower = (Rendezvous(key, rank, 2) for rank in (0, 1))
     assert (leader.path / "job.json").is_file()
     monkeypatch.setattr(rendezvous, "_PATIENCE", 0.1)
