@@ -74,7 +74,8 @@ def test_a_run_imports_what_it_needs(tmp_path: Path) -> None:
     assert len([name for name in modules if name.startswith("wilkins")]) <= 98
     assert len(modules) <= 178
     # One of them only where MPI libraries of others have left shared memory, and the run lasts for half a second.
-    assert len(counted["compiled"]) <= 31, counted["compiled"]
+    # Python 3.13 itself has one more.
+    assert len(counted["compiled"]) <= 31 + (sys.version_info >= (3, 13)), counted["compiled"]
 
 
 @pytest.mark.needs("strace")
