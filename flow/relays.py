@@ -22,18 +22,20 @@ _HANDS_ON_TO = 2
 MOST_AT_ONCE = 8
 """Steps that a relay has on their way (``transport/native/python/relay_receive.cpp``),"""
 MOST_BYTES_AT_ONCE = 4 << 20
-"""behind so many bytes as they cross (``relay_send.cpp``), of steps that go whole: since all of them is read, or"""
+"""behind so many bytes as they cross (``relay_send.cpp``),"""
+MOST_IN_PART = 4
+"""and of which so many come in part, at most."""
 COMES_WHOLE = 256 << 10
-"""as they have no more bytes than this. Where ranks on several hosts have written one of these, all of it comes to
-their first host before it is published."""
+"""Steps that have no more bytes than this come whole. Where ranks on several hosts have written one of these, all of it
+comes to their first host before it is published."""
 PIECE = 1 << 20
 """Of a longer step that comes whole to a host that hands it on, so many bytes go on together, while the rest comes
 (``relay.hpp``)."""
 TRIPS_TO_OPEN = 1
 """Times there and back in which a rank opens a file of another host, by the connection of the one before,"""
 TRIPS_TO_KEEP = 4
-"""and in which a relay has a step kept on another host of which it has a part: to connect, to show the run's key, and
-to ask (measured: 3.5)."""
+"""and in which a relay connects, once, when the first step has come of which it has a part: to show the run's key, and
+to say which of these it lets go of (measured: 3.5)."""
 TRIPS_OF_A_FILE = 5
 """Times there and back between a rank that writes a file with others, by HDF5, and the first one's host (measured:
 `docs/benchmarks/hosts.md`). What their MPI says beside that is none of the file's."""

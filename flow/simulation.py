@@ -382,7 +382,8 @@ class _Simulation:
             yield Spend("moving", end - self.now)
             carrying = max(crossing.ends - crossing.comes, receives.time(crossing.sent))
             messages = 2 * latency
-            if not crossing.is_whole:  # the sender is to keep it
+            if not crossing.is_whole and not relay.keeps:
+                relay.keeps = True
                 messages += 2 * relays.TRIPS_TO_KEEP * latency
                 yield Spend("moving", 2 * relays.TRIPS_TO_KEEP * latency)
             if crossing.rest:

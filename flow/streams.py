@@ -178,6 +178,8 @@ class Relay:
     needs: Ranges
     """The bytes of a step that its readers read, and those to which they hand it on."""
     on_demand: bool = False
+    keeps: bool = False
+    """It has connected to say which steps of which it has a part it lets go of."""
     carried: Carried = field(default_factory=Carried)
     asks: deque[tuple[int, int]] = field(default_factory=deque)
     """What the receiver has said and the sender not heard: when that comes, and for how many more steps it asks."""
@@ -200,8 +202,9 @@ class Relay:
 
     def may_send(self) -> bool:
         """Whether the sender may send a step now."""
-        whole = all(step.is_whole for step in self.on_the_way)
-        behind = whole and sum(step.sent for step in self.on_the_way) < relays.MOST_BYTES_AT_ONCE
+        in_part = sum(not step.is_whole for step in self.on_the_way)
+        few = in_part < relays.MOST_IN_PART
+        behind = few and sum(step.sent for step in self.on_the_way) < relays.MOST_BYTES_AT_ONCE
         return self.asked > 0 and (behind or not self.on_the_way)
 
     def goes_on(self, crossing: OnItsWay) -> bool:

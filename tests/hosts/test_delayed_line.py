@@ -39,7 +39,7 @@ tasks:
     outports: [{filename: "f*.h5"%(port)s}]
     model: {step: %(pause)s, steps: %(steps)d, size: %(size)d}
   - func: ./read.py
-    args: [%(busy)s]
+    args: [%(busy)s, %(parts)d]
     inports: [{filename: "f*.h5", %(flow)s}]
     model: {step: %(busy)s}
 """
@@ -61,13 +61,14 @@ def said(folder: Path, task: str, word: str) -> list[float]:
 def run(rig: Rig, folder: Path, **values: Any) -> list[float]:
     """When the reader has opened which step."""
     pseudo.programs(folder)
-    filled = {"size": SIZE, "pause": 0, "busy": 0, "port": "", "flow": "", **values}
+    filled = {"size": SIZE, "pause": 0, "busy": 0, "parts": 1, "port": "", "flow": "", **values}
     (folder / "workflow.yaml").write_text(WORKFLOW % filled)
     words = [*WILKINS, "run", "--hosts", "node0:1,node1:1", "workflow.yaml"]
     done = run_tree(rig.on("node0", *words, folder=folder), 60, folder)
     assert done.code == 0, done.err
     (crossing,) = json.loads((folder / "wilkins-runs/latest/summary.json").read_text())["crossings"]
-    assert crossing["messages"] == 2 * crossing["steps"] + 3
+    if filled["parts"] == 1:
+        assert crossing["messages"] == 2 * crossing["steps"] + 3
     return said(folder, "read", "opened")
 
 
@@ -108,6 +109,41 @@ def test_large_steps_that_get_small_on_their_way_are_sent_ahead_too(rig: Rig, tm
     rate = 20 / (opened[-1] - opened[9])
     print(f"compressed: {rate:.0f} steps a second, {rate * ROUND_TRIP:.1f} for each {ROUND_TRIP} s there and back")
     assert rate * ROUND_TRIP > 1.2
+
+
+@pytest.mark.parametrize(("queue", "size"), [(1, 8_000_000), (2, 400_000), (4, 2_000_000), (20, 8_000_000)])
+def test_steps_that_are_partly_read_follow_each_other(rig: Rig, tmp_path: Path, queue: int, size: int) -> None:
+    """Each took 4.5 times there and back, when one was kept after the other."""
+    opened = run(rig, tmp_path, steps=40, size=size, parts=10, flow=f"flow: {{queue: {queue}}}")
+    assert len(opened) == 40
+    (crossing,) = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())["crossings"]
+    rate, moved = 20 / (opened[-1] - opened[19]), crossing["moved"] / crossing["bytes"]
+    print(f"queue {queue}, {size} bytes: {rate * ROUND_TRIP:.1f} steps in the time there and back, {moved:.0%} moved")
+    assert rate * ROUND_TRIP > 1
+    assert moved < 0.5, "most come in part"
+
+
+def connections(rig: Rig, host: str) -> int:
+    """How many the host has accepted."""
+    names, values = (
+        line.split()
+        for line in run_tree(rig.on(host, "cat", "/proc/net/snmp"), 30, Path()).out.splitlines()
+        if line.startswith("Tcp:")
+    )
+    return int(values[names.index("PassiveOpens")])
+
+
+def test_no_step_takes_a_connection(rig: Rig, tmp_path: Path) -> None:
+    """The relay has one for all of which it has a part, and a reader one for all of which it brings the rest."""
+    accepted = []
+    for steps in (10, 30):
+        folder = tmp_path / f"{steps}"
+        folder.mkdir()
+        before = connections(rig, "node0")
+        run(rig, folder, steps=steps, size=400_000, parts=10, flow="flow: {queue: 4}")
+        accepted.append(connections(rig, "node0") - before)
+    print(f"connections for 10 and 30 steps: {accepted}")
+    assert accepted[1] <= accepted[0] + 2
 
 
 def test_a_step_that_comes_alone_is_not_held_back(rig: Rig, tmp_path: Path) -> None:

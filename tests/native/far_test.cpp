@@ -8,8 +8,10 @@
 #include "far/handshake.hpp"
 #include "far/serving.hpp"
 #include "steps/creating.hpp"
+#include "steps/kept_here.hpp"
 #include "store/far_server.hpp"
 #include "store/store.hpp"
+#include "waiting/wait.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -167,6 +169,7 @@ public:
         receive(&opened, sizeof(opened));
         CHECK(opened.error == 0);
     }
+    void let_go(const StepToken& token) { send(&token, sizeof(token)); }
     void ask(far::What what, short kind = 0, uint64_t place = 0, uint64_t length = 0) {
         const far::Request request = {what, kind, place, length};
         send(&request, sizeof(request));
@@ -234,6 +237,43 @@ void ranks_at_rest_are_served_again(const StepToken& published, const std::vecto
     CHECK(far::Serving::here().threads() < kRanks / 2);
 }
 
+uint32_t kept_for(const StepToken& token) {
+    const Board& board = process().board;
+    Board::Lock lock(board);
+    return board.slot(token.slot).kept_for;
+}
+
+// A relay's sender keeps what it has sent in part until the other half lets go of that, or has left.
+void steps_that_were_sent_in_part_stay(const StepFile& one, const StepFile& other) {
+    const StepToken first = one.token(), second = other.token();
+    CHECK(KeptHere::all().add(one) == 0 && KeptHere::all().add(other) == 0);
+    auto receiver = std::make_unique<Rank>();
+    receiver->open({-1, -1, 0}, Use::keep);
+    receiver->let_go({first.slot, first.arena, first.stamp + 1000});  // another step that was in its slot
+    receiver->let_go(second);
+    await([&] { return kept_for(second) == 0; });
+    CHECK(kept_for(first) == 1);
+
+    const Board& board = process().board;
+    PortRecord& port = board.port(board.source(board.slot(first.slot).source).port);
+    char pressed = 1;
+    CHECK(!receiver->is_answered(3 * far::kPause));
+    port.pressed.fetch_add(1);  // the host before has said it
+    receiver->receive(&pressed, 1);
+    {
+        Board::Lock lock(board);
+        Wait wait(process(), WaitFor::memory, board.index(port), "far.h5");
+        wait.tell(lock);
+        lock.release();
+        for (int times = 0; times < 3; ++times) receiver->receive(&pressed, 1);
+        lock.acquire();
+    }
+    CHECK(kept_for(first) == 1);
+    receiver.reset();
+    await([&] { return kept_for(first) == 0; });
+    CHECK(KeptHere::all().add(one) == ECONNRESET && kept_for(first) == 0);
+}
+
 // RFC 4231, test cases 2, 3 and 6.
 void proofs_are_those_of_the_standard() {
     const auto hex = [](const handshake::Bytes32& bytes) {
@@ -270,9 +310,13 @@ int main() {
     CHECK(published->write(0, bytes.data(), bytes.size()) == 0);
     close_step(published);
     StepFile* const read = open("far.h5", Intent::read);
+    close_step(open("second.h5", Intent::create));
+    StepFile* const read_second = open("second.h5", Intent::read);
     StepFile* const written = open("other.h5", Intent::create);
     CHECK(written->write(0, bytes.data(), bytes.size()) == 0);
 
+    steps_that_were_sent_in_part_stay(*read, *read_second);
+    close_step(read_second);
     ranks_at_rest_are_served_again(first, bytes);
     locks_are_waited_for_by_as_many_as_want_them(written->token());
     for (long left = count ? atol(count) : 10'000; left > 0; --left)

@@ -92,7 +92,7 @@ FarFile::FarFile(std::unique_ptr<far::Line> line, const far::Hello& hello, const
       lead_(hello.use == Use::part ? hello.address : where) {}
 
 FarFile::~FarFile() {
-    if (use_ != Use::keep && is_sound())
+    if (is_sound())
         guarded("the end of a file of another host", [this] { return leave(), 0; }, [](int error) { return error; });
 }
 

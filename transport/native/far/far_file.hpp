@@ -27,7 +27,7 @@ enum class Use : int32_t {
     write,  // likewise
     bring,  // to read of it what is absent elsewhere (see steps/lazy.hpp)
     part,   // to read what ranks there have written of a step on another host
-    keep,   // so that it stays meanwhile
+    keep,   // no step: all that the server, a relay's sender, has sent in part stays meanwhile
     ask,    // no step: whether files of the server's in-port are in a folder
     miss,   // no step: whether the server's in-port does not get the step of a name
 };
@@ -53,7 +53,6 @@ public:
     // Whether the relay at `where` was not given the step of this name, nor will be.
     static bool ask_whether_left_out(const char* where, const char* name);
     bool writable() const { return use_ == Use::write; }
-    int wire() const { return line_->wire(); }
     const char* where() const { return where_.c_str(); }
     const StepToken& token() const { return token_; }
     ~FarFile();

@@ -25,7 +25,8 @@ enum What : uint32_t {
     leave,    // likewise, and nobody waits for an answer
 };
 
-// Of a step that is kept, the server says a byte now and then while a rank of its host waits for memory.
+// Of steps that are kept (`Use::keep`), the client says the StepToken of each that it lets go of, and the server a byte
+// as often as this while a rank of its host waits for memory.
 constexpr int kPause = 200;  // ms
 
 // How often bytes of a step that have come damaged are asked for again while nothing of them comes sound.
@@ -52,7 +53,7 @@ struct Hello {
     StepToken token;  // one that a rank of the host has open; with slot -1, the task's own file of that name; to ask:
                       // slot 1: of folders above, too
     Use use;
-    char name[kNameMax];        // of the step, there or missed; to ask: of the folder
+    char name[kNameMax];        // of the step, there or missed; to ask: of the folder; to keep: none
     char address[kAddressMax];  // to write: where the server of the rank's host is, which can have bytes of the step;
                                 // of a part: where that of the host is on which the step was made
 };

@@ -22,6 +22,7 @@
 #include "far/bulk.hpp"
 #include "far/connection.hpp"
 #include "far/ucx.hpp"
+#include "steps/homes.hpp"
 #include "steps/sums.hpp"
 #include "waiting/wait.hpp"
 
@@ -37,11 +38,12 @@ constexpr uint64_t kPiece = 1 << 20;
 #endif
 static_assert(kPiece % far::Connection::kMostBytes == 0);
 
-// The receiver has the step that was sent first of those that it had not; the first time it says that it is there.
-// So many ranges follow: what the next step is to bring along.
+// The receiver has steps, and can take more. So many ranges follow: what the next step is to bring along.
 struct Ask {
-    uint64_t steps;   // that it can take beyond those that it has asked for
-    uint64_t ranges;  // kNoMore: none, nor a step
+    uint64_t come;     // that have come since it has said so, in the order in which they were sent
+    uint64_t steps;    // that it can take beyond those that it has asked for
+    uint64_t in_part;  // of these, so many more may come with absent bytes; without, it asks for a step whole, or waits
+    uint64_t ranges;   // kNoMore: none, nor a step
 };
 constexpr uint64_t kNoMore = UINT64_MAX;
 
@@ -87,6 +89,11 @@ struct Packing {
 
 // The bytes of a step that are sent as they are, where others are packed.
 void add_others(Pieces* bytes, unsigned char* step, uint64_t size, const Piece* pieces, uint64_t count);
+
+// True if a step of which these ranges are brought comes in one piece; else it comes in part.
+inline bool is_whole(const std::vector<homes::Range>& brought, uint64_t size) {
+    return brought.size() == 1 && brought[0].begin == 0 && brought[0].end == size;
+}
 
 using far::Connection;
 

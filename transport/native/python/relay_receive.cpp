@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -27,11 +28,16 @@ using namespace wilkins::relay;
 
 namespace {
 
-// Lazy steps at once, and where further hosts keep some here, too: a source has twelve slots beyond its longest queue.
-constexpr size_t kMostLazy = 4, kMostHandedOn = 8;
+// Lazy steps at once, those on their way among them, and where further hosts keep some here, too: a source has twelve
+// slots beyond its longest queue.
+constexpr int64_t kMostLazy = 4, kMostHandedOn = 8;
 
 // Steps on their way at once.
 constexpr int kMostOnTheWay = 8;
+
+// So long at most a step waits to come in part, and so long it is until somebody looks whether it may.
+constexpr std::chrono::seconds kPatience{1};
+constexpr int kLook = 20;  // ms
 
 KeptElsewhere& kept() {
     static auto* const all = new KeptElsewhere;  // a thread of its own uses it to the end of the process
@@ -48,12 +54,57 @@ bool hands_on(const PortRecord& outport) {
 // True if steps of the port may be published while bytes of them are absent.
 bool may_lack(const PortRecord& outport) { return outport.keys.mode == Mode::memory && !outport.keys.checked; }
 
-// What the next step is to bring along: what was read of the last one of which that is known.
-std::vector<homes::Range> wanted(bool whole) {
-    const PortRecord& outport = process().board.port(process().first_port);
-    const size_t most = hands_on(outport) ? kMostHandedOn : kMostLazy;
-    const bool lazily = !whole && may_lack(outport) && kept().count() < most;
-    return lazily ? lazy::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
+// What was asked for and has not come.
+struct Outstanding {
+    uint64_t steps = 0;
+    int64_t in_part = 0;  // so many of these may come so; less than none where one had to
+    uint64_t come = 0;    // since the sender was told
+};
+Outstanding& outstanding() {
+    static Outstanding all;
+    return all;
+}
+
+// `ranges`: nullptr where no step is wanted any more.
+int ask(OtherHalf& sender, uint64_t steps, int64_t in_part, const std::vector<homes::Range>* ranges) {
+    Outstanding& asked = outstanding();
+    const Ask words = {std::exchange(asked.come, 0), steps, static_cast<uint64_t>(in_part),
+                       ranges ? ranges->size() : kNoMore};
+    asked.steps += steps;
+    asked.in_part += in_part;
+    const bool more = ranges && !ranges->empty();
+    if (const int error = sender.send_words(&words, sizeof(words), more)) return error;
+    return more ? sender.send_words(ranges->data(), ranges->size() * sizeof(homes::Range), false) : 0;
+}
+
+// So many further steps may come in part.
+int64_t may_come_in_part() {
+    const int64_t most = hands_on(process().board.port(process().first_port)) ? kMostHandedOn : kMostLazy;
+    return most - static_cast<int64_t>(kept().count()) - outstanding().in_part;
+}
+
+bool is_any_unread(const Board& board, const PortRecord& outport) {
+    for (const ChannelRecord& channel : channels_of(board, outport))
+        if (queue::queued(board, channel, 0) > 0) return true;
+    return false;
+}
+
+// Where no further step may come in part, one may when readers are done with another one. While they have steps to
+// read, the next one waits for that, rather than to come whole. Returns 0 or an errno.
+int await_read(OtherHalf& sender) {
+    if (outstanding().in_part > 0 || may_come_in_part() > 0) return 0;
+    using Clock = std::chrono::steady_clock;
+    Process& p = process();
+    SourceRecord& source = p.board.source(p.board.port(p.first_port).first_source);
+    source.asked.fetch_add(1);
+    const std::vector<homes::Range> none;
+    if (const int error = ask(sender, 0, 0, &none)) return error;
+    for (const Clock::time_point end = Clock::now() + kPatience; may_come_in_part() <= 0 && Clock::now() < end;) {
+        Board::Lock lock(p.board);
+        if (!is_any_unread(p.board, p.board.port(p.first_port))) return 0;
+        if (const int error = nap(p, p.first_port, lock, kLook)) return error;
+    }
+    return 0;
 }
 
 bool are_sound(const std::vector<homes::Range>& ranges, uint64_t size) {
@@ -187,8 +238,6 @@ using Unpack = int (*)(unsigned char* step, uint64_t size, const Packing* packin
 // for, they come from there, too.
 int fill(OtherHalf& sender, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked,
          Coming* coming, const char* server, Unpack unpack) {
-    uint64_t count = 0;
-    for (const homes::Range& range : coming->brought) count += range.end - range.begin;
     int error = receive_bytes(sender, step, server, head.token, coming);
     if (!error && unpack) {
         const Packing packing = {coming->pieces.data(),
@@ -200,11 +249,14 @@ int fill(OtherHalf& sender, const StepFile& step, const Head& head, const std::v
                                  head.seconds};
         error = unpack(step.data(), head.size, &packing);
     }
-    if (error || count == head.size) return error;
-    std::unique_ptr<FarFile> keeps = FarFile::open(server, head.token, Use::keep, step.name(), "", &error);
-    if (!keeps) return error;
+    if (error || is_whole(coming->brought, head.size)) return error;
+    {
+        PythonUnlocked python;
+        error = kept().connect(server);
+    }
+    if (error) return error;
     if ((error = lazy::publish_absent(step, coming->brought, head.token, server, coming->elsewhere))) return error;
-    kept().add(step.token().slot, step.token().stamp, std::move(keeps));
+    kept().add(step.token().slot, step.token().stamp, head.token);
     if (coming->elsewhere.hosts.empty()) return 0;
     PythonUnlocked python;
     return homes::bring(step.state, asked.data(), asked.size(), homes::kUnread);
@@ -282,6 +334,9 @@ int receive_step(OtherHalf& sender, const char* name, const Head& head, const st
     Coming coming;
     if (const int error = receive_list(sender, head.before, &before)) return error;
     if (const int error = receive_list(sender, head.ranges, &coming.brought)) return error;
+    --outstanding().steps;
+    ++outstanding().come;
+    outstanding().in_part -= !is_whole(coming.brought, head.size);
     if (const int error = receive_elsewhere(sender, head, &coming.elsewhere)) return error;
     if (const int error = receive_list(sender, head.pieces, &coming.pieces)) return error;
     if (const int error = receive_list(sender, head.sums, &coming.sums)) return error;
@@ -328,23 +383,26 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name,
         strncpy(outport.asked_at, server, kAddressMax - 1);  // readers look at it once a step has come
     const int over = outport.keys.on_demand ? await_demand(p.first_port, name) : 0;
     if (over && over != kEnd) return over;
-    const std::vector<homes::Range> wants = over ? std::vector<homes::Range>() : wanted(unpack != nullptr);
-    static uint64_t on_the_way = 0;
-    Ask ask = {0, over ? kNoMore : wants.size()};
-    Head head{};
-    char above[kNameMax] = {};
+    Outstanding& asked = outstanding();
+    const bool lazily = outport.keys.mode == Mode::memory && !outport.keys.checked && unpack == nullptr;
+    if (lazily && !outport.keys.on_demand)
+        if (const int error = await_read(sender)) return error;
+    const int64_t in_part = std::max<int64_t>(may_come_in_part(), 0);
+    std::vector<homes::Range> wants;
+    if (!over && lazily && asked.in_part + in_part > 0) wants = lazy::last_used();
+    else if (!over) wants = {{0, UINT64_MAX}};
+    uint64_t steps = 0;
     {
         Board::Lock lock(p.board);
         const int most = outport.keys.on_demand ? 1 : queue::coming(p.board, outport.first_source, name, kMostOnTheWay);
-        ask.steps = std::max(static_cast<uint64_t>(most), on_the_way) - on_the_way;
+        steps = std::max(static_cast<uint64_t>(most), asked.steps) - asked.steps;
     }
     name[0] = 0;
-    on_the_way += ask.steps;
-    if (const int error = sender.send_words(&ask, sizeof(ask), !wants.empty())) return error;
-    if (const int error = sender.send_words(wants.data(), wants.size() * sizeof(homes::Range), false)) return error;
+    if (const int error = ask(sender, steps, in_part, over ? nullptr : &wants)) return error;
+    Head head{};
+    char above[kNameMax] = {};
     if (const int error = sender.receive(&head, sizeof(head))) return error;
     if (!head.name) return kEnd;
-    --on_the_way;
     if (head.name >= kNameMax || head.folder >= kNameMax) return EPROTO;
     if (const int error = sender.receive(above, head.folder)) return error;
     if (const int error = sender.receive(name, head.name)) return error;

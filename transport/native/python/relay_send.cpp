@@ -14,6 +14,7 @@
 #include "steps/closing.hpp"
 #include "steps/handles.hpp"
 #include "steps/homes.hpp"
+#include "steps/kept_here.hpp"
 #include "store/store.hpp"
 
 using namespace wilkins;
@@ -27,8 +28,7 @@ constexpr uint64_t kSmall = 0;
 #else
 constexpr uint64_t kSmall = 4 * kBlock;
 #endif
-// The bytes of steps on their way, as they cross, behind which another one may be sent. All have come whole: of other
-// ones the receiver has to say that they stay.
+// The bytes of steps on their way, as they cross, behind which another one may be sent.
 constexpr uint64_t kMostBytesOnTheWay = 4 << 20;
 // So long a sender waits at first for word of steps that are on their way before it looks whether there is a next one
 // to send, and at most.
@@ -103,17 +103,20 @@ struct Sent {
 };
 
 struct Sending {
-    // What was sent stays until the receiver has it: if it has to stay any longer, the receiver keeps it by then.
+    // What was sent stays until the receiver has it. What was sent in part stays longer (steps/kept_here.hpp).
     std::deque<Sent> on_the_way;
-    uint64_t bytes = 0;  // of these
-    bool whole = true;   // all of them came so
-    uint64_t steps = 0;  // that the receiver can take yet
+    uint64_t bytes = 0;    // of these
+    uint64_t steps = 0;    // that the receiver can take yet
+    int64_t may_lack = 0;  // so many of them may come in part; less than none where one had to
     std::vector<homes::Range> asked;
     StepFile* step = nullptr;  // was taken, and is sent next
     std::vector<uint64_t> before;
     bool more = true;  // that it is to take any
 
-    bool may_send() const { return steps > 0 && (on_the_way.empty() || (whole && bytes < kMostBytesOnTheWay)); }
+    bool may_send() const {
+        const bool whole = asked.size() == 1 && asked[0].begin == 0 && asked[0].end == UINT64_MAX;
+        return steps > 0 && (whole || may_lack > 0) && (on_the_way.empty() || bytes < kMostBytesOnTheWay);
+    }
 };
 Sending& sending() {
     static auto* const one = new Sending;
@@ -128,11 +131,13 @@ int hear(OtherHalf& receiver) {
     s.more = ask.ranges != kNoMore;
     if (const int error = s.more ? receive_list(receiver, ask.ranges, &s.asked) : 0) return error;
     s.steps += ask.steps;
-    if (s.on_the_way.empty()) return 0;
-    s.bytes -= s.on_the_way.front().bytes;
-    close_step(s.on_the_way.front().step);
-    s.on_the_way.pop_front();
-    s.whole = s.whole || s.on_the_way.empty();
+    s.may_lack += static_cast<int64_t>(ask.in_part);
+    if (ask.come > s.on_the_way.size()) return EPROTO;
+    for (; ask.come > 0; --ask.come) {
+        s.bytes -= s.on_the_way.front().bytes;
+        close_step(s.on_the_way.front().step);
+        s.on_the_way.pop_front();
+    }
     return 0;
 }
 
@@ -184,7 +189,7 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder, Packing
         places = places_of(step, s.asked);
     }
     const auto& [brought, hosts, runs] = places;
-    const bool whole = brought.size() == 1 && brought[0].begin == 0 && brought[0].end == size;
+    const bool whole = is_whole(brought, size);
     if (!whole || packing.count > kMostListed) packing.count = 0;
     // What crosses is what was published, as its checksums show: no others are computed.
     const bool summed = whole && packing.count == 0 && !step.state->sums.empty();
@@ -228,9 +233,10 @@ int send_step(OtherHalf& receiver, const char* name, const char* folder, Packing
         for (const homes::Range& range : brought) bytes.add(step.data() + range.begin, range.end - range.begin);
     }
     const uint64_t crossing = bytes.length();
+    if (const int error = whole ? 0 : KeptHere::all().add(step)) return error;
     s.on_the_way.push_back({std::exchange(s.step, nullptr), crossing});
     s.bytes += crossing;
-    s.whole = s.whole && whole;
+    s.may_lack -= !whole;
     --s.steps;
     if (packing.count > 0) return receiver.send_meanwhile(std::move(text), std::move(bytes));
     if (const int error = receiver.send_words(text.data(), text.size(), !brought.empty())) return error;

@@ -2,12 +2,13 @@
 // ended.
 #include "steps/kept_elsewhere.hpp"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <thread>
 
 #include "board/process.hpp"
 #include "far/far_wire.hpp"
@@ -19,8 +20,10 @@ namespace wilkins {
 
 namespace {
 
-// True if the step is published, or about to be.
-bool is_there(const SlotRecord& slot, uint64_t stamp) { return slot.stamp == stamp && slot.state != SlotState::free; }
+// True if the slot holds another step by now, or all bytes of this one. It may be about to be published.
+bool is_past(const SlotRecord& slot, uint64_t stamp) {
+    return slot.stamp != stamp || slot.state == SlotState::free || slot.lazy.absent.load() == 0;
+}
 
 bool may_be_read(const Board& board, const SlotRecord& slot) {
     return queue::needed(board, slot, false) || queue::may_come_again(board, slot);
@@ -34,81 +37,109 @@ bool may_be_mended(const Board& board, const PortRecord& outport) {
            });
 }
 
+// Frees the slots of lazy steps that nobody can read any more. `pressed`: the sender's host is short of memory; then
+// those of all steps go that are here only because their names might be opened again, as on one host.
+void free_slots(bool pressed) {
+    const Process& p = process();
+    const Board& board = p.board;
+    Board::Lock lock(board);
+    bool any = false;
+    for (const SlotRecord& slot : slots_of(board, board.port(p.first_port))) {
+        if (slot.state != SlotState::published || queue::needed(board, slot, pressed)) continue;
+        const bool stays = slot.lazy.is != Absence::lazy || slot.lazy.absent.load() == 0 || may_be_read(board, slot) ||
+                           queue::is_attached(slot) || queue::claimed(board, slot);
+        if (!pressed && stays) continue;
+        queue::note_let_go(board, board.index(slot));
+        queue::clear_slot(board, board.index(slot));
+        any = true;
+    }
+    if (any) board.ring(p.first_port);
+}
+
 }  // namespace
 
-void KeptElsewhere::add(int slot, uint64_t stamp, std::unique_ptr<FarFile> keeps) {
-    std::lock_guard<std::mutex> guard(mutex_);
-    kept_.push_back({slot, stamp, std::move(keeps)});
-    if (watched_) return;
-    watched_ = true;
+int KeptElsewhere::connect(const char* sender) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (line_) return lost_ ? ECONNRESET : 0;
+    far::Hello hello{};
+    hello.use = Use::keep;
+    far::Opened opened{};
+    int error = 0;
+    line_ = far::Line::open(sender, hello, &opened, &error);
+    if (!line_) return error;
+    if (opened.error != 0) return line_.reset(), static_cast<int>(opened.error);
     sigset_t all, before;  // signals are for the thread that calls
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::thread([this] { watch(); }).detach();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return 0;
 }
 
-void KeptElsewhere::let_go() {
-    const Board& board = process().board;
-    Board::Lock lock(board);
-    const auto over = [&](const Kept& one) {
-        const SlotRecord& slot = board.slot(one.slot);
-        return !is_there(slot, one.stamp) || slot.lazy.absent.load() == 0;
-    };
-    kept_.erase(std::remove_if(kept_.begin(), kept_.end(), over), kept_.end());
+void KeptElsewhere::add(int slot, uint64_t stamp, const StepToken& there) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    kept_.push_back({slot, stamp, there});
+}
+
+// Call with the lock held. `is_over`: of a slot and the step that was in it, with the board's lock held.
+template <class IsOver>
+void KeptElsewhere::let_go(IsOver is_over) {
+    std::vector<StepToken> over;
+    {
+        const Board& board = process().board;
+        Board::Lock lock(board);
+        const auto end = std::partition(kept_.begin(), kept_.end(),
+                                        [&](const Kept& one) { return !is_over(board.slot(one.slot), one.stamp); });
+        std::transform(end, kept_.end(), std::back_inserter(over), [](const Kept& one) { return one.there; });
+        kept_.erase(end, kept_.end());
+    }
+    if (over.empty()) return;
+    if (line_->connection.send_words(far::Connection::one_piece(over.data(), over.size() * sizeof(StepToken))) != 0)
+        lose();
+}
+
+// The sender has let go of all, or does so now.
+void KeptElsewhere::lose() {
+    shutdown(line_->wire(), SHUT_RDWR);
+    lost_ = true;
+    kept_.clear();
 }
 
 size_t KeptElsewhere::count() {
-    std::lock_guard<std::mutex> guard(mutex_);
-    let_go();
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (kept_.empty()) return 0;
+    free_slots(false);
+    let_go(is_past);
     return kept_.size();
 }
 
-// Its host is short of memory: steps of its source that are here only because their names might be opened again go, as
-// on one host. False: that host has let go itself, since the relay's other half has ended.
-bool KeptElsewhere::heed(const Kept& one) {
-    char byte = 0;
-    const ssize_t count = recv(one.keeps->wire(), &byte, 1, MSG_DONTWAIT);
-    if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
-    const Board& board = process().board;
-    Board::Lock lock(board);
-    const SourceRecord& source = board.source(board.slot(one.slot).source);
-    board.port(source.port).pressed.fetch_add(1);
-    for (const SlotRecord& slot : slots_of(board, source)) {
-        if (slot.state != SlotState::published || queue::needed(board, slot, true)) continue;
-        queue::note_let_go(board, board.index(slot));
-        queue::clear_slot(board, board.index(slot));
-    }
-    board.ring(source.port);
-    return true;
-}
-
 void KeptElsewhere::watch() {
-    for (;;) {
-        std::vector<pollfd> wires;
-        {
-            std::lock_guard<std::mutex> guard(mutex_);
-            let_go();
-            for (const Kept& one : kept_) wires.push_back({one.keeps->wire(), POLLIN, 0});
-        }
-        if (poll(wires.data(), wires.size(), far::kPause) <= 0) continue;
-        std::lock_guard<std::mutex> guard(mutex_);
-        kept_.erase(std::remove_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return !heed(one); }),
-                    kept_.end());
+    for (char pressed = 0;;) {
+        count();
+        if (!line_->connection.has_come(far::kPause)) continue;
+        const bool heard = line_->connection.receive(&pressed, 1) == 0;
+        const std::lock_guard<std::mutex> guard(mutex_);
+        if (!heard) return lose();
+        process().board.port(process().first_port).pressed.fetch_add(1);
+        free_slots(true);
     }
 }
 
 int KeptElsewhere::await_end(int port) {
     Process& p = process();
     for (;;) {
+        bool mends = false;
         {
-            std::lock_guard<std::mutex> guard(mutex_);
-            let_go();
             Board::Lock lock(p.board);
             sweep_dead_readers(p, port);
-            const auto over = [&](const Kept& one) { return !may_be_read(p.board, p.board.slot(one.slot)); };
-            kept_.erase(std::remove_if(kept_.begin(), kept_.end(), over), kept_.end());
-            if (kept_.empty() && !may_be_mended(p.board, p.board.port(port))) return 0;
+            mends = may_be_mended(p.board, p.board.port(port));
+        }
+        {
+            const std::lock_guard<std::mutex> guard(mutex_);
+            let_go([&](const SlotRecord& slot, uint64_t stamp) {
+                return is_past(slot, stamp) || !may_be_read(p.board, slot);
+            });
+            if (kept_.empty() && !mends) return 0;
         }
         Board::Lock lock(p.board);
         if (const int error = nap(p, port, lock)) return error;

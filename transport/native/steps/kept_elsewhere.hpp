@@ -3,19 +3,25 @@
 
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
-#include "far/far_file.hpp"
+#include "board/board.hpp"
+#include "board/step_token.hpp"
+#include "far/line.hpp"
 
 namespace wilkins {
 
+// Their host keeps each from when it sends it (steps/kept_here.hpp), and hears by one connection which it need not keep
+// any more.
 class KeptElsewhere {
 public:
-    // `keeps`: the connection that keeps the step there, until it is closed.
-    void add(int slot, uint64_t stamp, std::unique_ptr<FarFile> keeps);
+    // Connects to the relay's sender, if that was not done: it keeps all. Returns 0 or an errno; ECONNRESET: it has let
+    // go of them.
+    int connect(const char* sender);
+    // `there`: what the sender calls the step of this slot.
+    void add(int slot, uint64_t stamp, const StepToken& there);
 
-    // How many there are. Lets go of those whose slots hold other steps by now.
+    // How many there are. Lets go of those that nobody can read any more, and frees their slots.
     size_t count();
 
     // The stream has ended. Waits until nobody can read any of them, nor a step that its host might have to mend.
@@ -26,16 +32,18 @@ private:
     struct Kept {
         int slot;
         uint64_t stamp;
-        std::unique_ptr<FarFile> keeps;
+        StepToken there;
     };
 
-    void let_go();
+    template <class IsOver>
+    void let_go(IsOver is_over);
+    void lose();
     void watch();
-    bool heed(const Kept& one);
 
-    std::mutex mutex_;
+    std::mutex mutex_;  // but for receiving: one thread does
+    std::unique_ptr<far::Line> line_;
+    bool lost_ = false;
     std::vector<Kept> kept_;
-    bool watched_ = false;
 };
 
 }  // namespace wilkins

@@ -138,7 +138,7 @@ int publish_absent(const StepFile& step, const std::vector<Range>& here, const S
     const uint64_t left = homes::lay_out(state, elsewhere.runs.empty() ? all : elsewhere.runs, here);
     if (left == UINT64_MAX) return ENOMEM;
     source.left.fetch_add(left);
-    source.asked.fetch_add(3);  // to have it kept there, and to let go of it
+    source.asked.fetch_add(1);  // to let go of it there
     slot.lazy.slot = token.slot;
     slot.lazy.stamp = token.stamp;
     slot.lazy.is = Absence::lazy;

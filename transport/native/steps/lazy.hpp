@@ -1,7 +1,7 @@
 // Published steps of which bytes are absent here until somebody reads them: they were made on another host, or ranks on
 // others have written them.
 //
-// The relay that publishes a step from another host says where its bytes are, and keeps it there
+// The relay that publishes a step from another host says where its bytes are, and has it kept there
 // (steps/kept_elsewhere.hpp). A reader that comes to absent bytes gets them from there, into the arena, for all readers
 // of its host. Which are absent, a table tells (steps/homes.hpp); of blocks of which nothing is, the arena's own table
 // does.

@@ -1,7 +1,6 @@
 // The server's side: for each open file of a rank on another host, a handle on the step like that of any rank.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -26,6 +25,7 @@
 #include "steps/creating.hpp"
 #include "steps/handles.hpp"
 #include "steps/homes.hpp"
+#include "steps/kept_here.hpp"
 #include "steps/snapshot.hpp"
 #include "store/far_answers.hpp"
 #include "store/far_server.hpp"
@@ -46,37 +46,6 @@ uint64_t number_for(const far::Hello& hello, const StepFile& step) {
     return number > 0 && number < homes::kMostHosts ? static_cast<uint64_t>(number) : 0;
 }
 
-bool memory_is_short() {
-    const Board& board = process().board;
-    Board::Lock lock(board);
-    for (const RankRecord& rank : ranks_of(board))
-        if (waits_for(rank, WaitFor::memory)) return true;
-    return false;
-}
-
-void note_kept(const StepFile& step, int more) {
-    const Board& board = process().board;
-    Board::Lock lock(board);
-    board.slot(step.token().slot).kept_for += static_cast<uint32_t>(more);
-}
-
-// Until the other side lets go of the step, or ends. Where the step has come from a third host, the other side hears of
-// that host's want of memory, too.
-void keep_step(int wire, StepFile* step) {
-    const Board& board = process().board;
-    const std::atomic<uint32_t>& pressed = board.port(board.source(board.slot(step->token().slot).source).port).pressed;
-    uint32_t heard = pressed.load();
-    note_kept(*step, 1);
-    for (pollfd one = {wire, POLLIN, 0};;) {
-        const int ready = poll(&one, 1, far::kPause);
-        if (ready > 0 || (ready < 0 && errno != EINTR)) break;
-        const bool is_short = ready == 0 && (memory_is_short() || pressed.load() != heard);
-        heard = pressed.load();
-        if (is_short && send(wire, "", 1, MSG_NOSIGNAL) != 1) break;
-    }
-    note_kept(*step, -1);
-}
-
 // A step that is written is open to those who write it too, any other one to those who read.
 bool is_open_to(const StepToken& token, bool writable) {
     const Board& board = process().board;
@@ -87,8 +56,7 @@ bool is_open_to(const StepToken& token, bool writable) {
 // The step that a rank asks for: one that a rank here has open, or a file of the task's own, by name.
 StepFile* open_for(const far::Hello& hello, int* error) {
     const bool writable = hello.use == Use::write;
-    if (hello.use == Use::bring || hello.use == Use::keep)
-        return hold_again(hello.token.slot, hello.token.stamp, hello.name, error);
+    if (hello.use == Use::bring) return hold_again(hello.token.slot, hello.token.stamp, hello.name, error);
     *error = ESTALE;
     if (hello.token.slot >= 0 && !is_open_to(hello.token, writable)) return nullptr;
     if (hello.token.slot >= 0) return attach_step(hello.token, writable, hello.name, error);
@@ -139,6 +107,7 @@ public:
 private:
     Next greet();
     Next open(const far::Hello& hello);
+    Next serve_kept();
     bool open_part(const far::Hello& hello);
     bool serve_step();
     bool serve_part();
@@ -173,6 +142,7 @@ FarRank::Next FarRank::greet() {
             return goes_on(say_opened({0, {}, static_cast<uint64_t>(held)}));
         }
         case Use::miss: return goes_on(say_opened({0, {}, static_cast<uint64_t>(misses(hello.name))}));
+        case Use::keep: return serve_kept();
         case Use::part: return goes_on(open_part(hello));
         default: return open(hello);
     }
@@ -183,19 +153,21 @@ FarRank::Next FarRank::open(const far::Hello& hello) {
     step_ = open_for(hello, &error);
     if (step_ == nullptr) return goes_on(say_opened({std::max(error, 1), {}, 0}));
     number_ = number_for(hello, *step_);
-    const far::Opened opened = {0, step_->token(), number_};
-    if (hello.use != Use::keep) return goes_on(say_opened(opened));
-    std::thread([this, opened] {  // few steps are kept, for long
+    return goes_on(say_opened({0, step_->token(), number_}));
+}
+
+// By a thread of its own, since it speaks unasked, too.
+FarRank::Next FarRank::serve_kept() {
+    std::thread([this] {
         guarded(
             "the server of files",
             [&] {
-                if (say_opened(opened)) keep_step(wire_, step_);
+                if (say_opened({0, {}, 0})) KeptHere::all().serve(connection_);
                 return 0;
             },
             [](int thrown) { return thrown; });
         delete this;
-    })
-        .detach();
+    }).detach();
     return Next::taken;
 }
 
