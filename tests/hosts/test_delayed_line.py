@@ -123,11 +123,11 @@ def test_steps_that_are_partly_read_follow_each_other(rig: Rig, tmp_path: Path, 
     assert moved < 0.5, "most come in part"
 
 
-def connections(rig: Rig, host: str) -> int:
+def connections(rig: Rig, host: str, folder: Path) -> int:
     """How many the host has accepted."""
     names, values = (
         line.split()
-        for line in run_tree(rig.on(host, "cat", "/proc/net/snmp"), 30, Path()).out.splitlines()
+        for line in run_tree(rig.on(host, "cat", "/proc/net/snmp"), 30, folder).out.splitlines()
         if line.startswith("Tcp:")
     )
     return int(values[names.index("PassiveOpens")])
@@ -139,9 +139,9 @@ def test_no_step_takes_a_connection(rig: Rig, tmp_path: Path) -> None:
     for steps in (10, 30):
         folder = tmp_path / f"{steps}"
         folder.mkdir()
-        before = connections(rig, "node0")
+        before = connections(rig, "node0", folder)
         run(rig, folder, steps=steps, size=400_000, parts=10, flow="flow: {queue: 4}")
-        accepted.append(connections(rig, "node0") - before)
+        accepted.append(connections(rig, "node0", folder) - before)
     print(f"connections for 10 and 30 steps: {accepted}")
     assert accepted[1] <= accepted[0] + 2
 

@@ -70,7 +70,7 @@ def test_a_reader_of_a_part_moves_that_part(tmp_path: Path, parts: int) -> None:
     assert crossing["steps"] == steps
     assert 0.999 / parts <= crossing["moved"] / crossing["bytes"] <= 1.1 / parts
     # Once it is known what is read, all that comes with the step: nothing more is asked for.
-    assert crossing["messages"] <= steps * (2 if parts == 1 else 5) + learning
+    assert crossing["messages"] <= steps * (2 if parts == 1 else 3) + learning
 
 
 READS_ANOTHER_PART = """#!{python}

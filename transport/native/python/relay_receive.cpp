@@ -14,6 +14,7 @@
 #include "far/far_wire.hpp"
 #include "python/relay.hpp"
 #include "queue/origins.hpp"
+#include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "steps/closing.hpp"
 #include "steps/handles.hpp"
@@ -83,14 +84,19 @@ int64_t may_come_in_part() {
     return most - static_cast<int64_t>(kept().count()) - outstanding().in_part;
 }
 
-bool is_any_unread(const Board& board, const PortRecord& outport) {
-    for (const ChannelRecord& channel : channels_of(board, outport))
-        if (queue::queued(board, channel, 0) > 0) return true;
-    return false;
+// True if no reader waits for a step of the port. Call with the board's lock held.
+bool have_all_some(const Board& board, const PortRecord& outport) {
+    bool any = false;
+    for (const ChannelRecord& channel : channels_of(board, outport)) {
+        if (!queue::alive(board, channel)) continue;
+        if (queue::queued(board, channel, 0) == 0) return false;
+        any = true;
+    }
+    return any;
 }
 
-// Where no further step may come in part, one may when readers are done with another one. While they have steps to
-// read, the next one waits for that, rather than to come whole. Returns 0 or an errno.
+// Where no further step may come in part, one may when readers are done with another one. While they all have steps
+// to read, the next one waits for that, rather than to come whole. Returns 0 or an errno.
 int await_read(OtherHalf& sender) {
     if (outstanding().in_part > 0 || may_come_in_part() > 0) return 0;
     using Clock = std::chrono::steady_clock;
@@ -101,7 +107,7 @@ int await_read(OtherHalf& sender) {
     if (const int error = ask(sender, 0, 0, &none)) return error;
     for (const Clock::time_point end = Clock::now() + kPatience; may_come_in_part() <= 0 && Clock::now() < end;) {
         Board::Lock lock(p.board);
-        if (!is_any_unread(p.board, p.board.port(p.first_port))) return 0;
+        if (!have_all_some(p.board, p.board.port(p.first_port))) return 0;
         if (const int error = nap(p, p.first_port, lock, kLook)) return error;
     }
     return 0;
