@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "board/process.hpp"
+#include "events.hpp"
 #include "far/far_wire.hpp"
 #include "queue/parts.hpp"
 #include "steps/handles.hpp"
@@ -117,10 +118,16 @@ void KeptElsewhere::watch() {
     for (char pressed = 0;;) {
         count();
         if (!line_->connection.has_come(far::kPause)) continue;
-        const bool heard = line_->connection.receive(&pressed, 1) == 0;
+        const int error = line_->connection.receive(&pressed, 1);
+        const Process& p = process();
+        PortRecord& outport = p.board.port(p.first_port);
+        if (error == EBADMSG) {
+            Board::Lock lock(p.board);
+            fail_run(p, event::stays_damaged(outport.pattern));
+        }
         const std::lock_guard<std::mutex> guard(mutex_);
-        if (!heard) return lose();
-        process().board.port(process().first_port).pressed.fetch_add(1);
+        if (error != 0) return lose();
+        outport.pressed.fetch_add(1);
         free_slots(true);
     }
 }

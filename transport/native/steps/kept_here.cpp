@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "board/process.hpp"
+#include "events.hpp"
 #include "far/far_wire.hpp"
 #include "steps/closing.hpp"
 #include "steps/handles.hpp"
@@ -69,8 +70,13 @@ void KeptHere::let_go(const StepToken& token) {
     kept_.erase(found);
 }
 
-void KeptHere::end() {
+void KeptHere::end(int error) {
     const std::lock_guard<std::mutex> guard(mutex_);
+    if (error == EBADMSG && !kept_.empty()) {  // which of them it lets go of is not known
+        const Process& p = process();
+        Board::Lock lock(p.board);
+        fail_run(p, event::stays_damaged(p.board.port(p.first_port).pattern));
+    }
     is_over_ = true;
     for (StepFile* const one : kept_) close_kept(one);
     kept_.clear();
@@ -80,7 +86,8 @@ void KeptHere::serve(far::Connection& other_half) {
     using Clock = std::chrono::steady_clock;
     constexpr std::chrono::milliseconds kPause{far::kPause};
     Clock::time_point look = Clock::now() + kPause;
-    for (int error = 0; error == 0;) {
+    int error = 0;
+    while (error == 0) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(look - Clock::now());
         StepToken token{};
         if (left.count() > 0) {
@@ -92,7 +99,7 @@ void KeptHere::serve(far::Connection& other_half) {
             if (is_memory_short()) error = other_half.send_words(far::Connection::one_piece("", 1));
         }
     }
-    end();
+    end(error);
 }
 
 }  // namespace wilkins

@@ -27,7 +27,7 @@ public:
 private:
     bool is_memory_short();
     void let_go(const StepToken& token);
-    void end();
+    void end(int error);
 
     std::mutex mutex_;
     std::vector<StepFile*> kept_;
