@@ -95,17 +95,25 @@ bool have_all_some(const Board& board, const PortRecord& outport) {
     return any;
 }
 
+// True if a further step may come in part, which then takes the place of one whose name might be opened again.
+bool may_another() {
+    const Process& p = process();
+    if (outstanding().in_part > 0 || may_come_in_part() > 0) return true;
+    Board::Lock lock(p.board);
+    return queue::let_go_lazy(p.board, p.board.port(p.first_port).first_source);
+}
+
 // Where no further step may come in part, one may when readers are done with another one. While they all have steps
 // to read, the next one waits for that, rather than to come whole. Returns 0 or an errno.
 int await_read(OtherHalf& sender) {
-    if (outstanding().in_part > 0 || may_come_in_part() > 0) return 0;
+    if (may_another()) return 0;
     using Clock = std::chrono::steady_clock;
     Process& p = process();
     SourceRecord& source = p.board.source(p.board.port(p.first_port).first_source);
     source.asked.fetch_add(1);
     const std::vector<homes::Range> none;
     if (const int error = ask(sender, 0, 0, &none)) return error;
-    for (const Clock::time_point end = Clock::now() + kPatience; may_come_in_part() <= 0 && Clock::now() < end;) {
+    for (const Clock::time_point end = Clock::now() + kPatience; !may_another() && Clock::now() < end;) {
         Board::Lock lock(p.board);
         if (!have_all_some(p.board, p.board.port(p.first_port))) return 0;
         if (const int error = nap(p, p.first_port, lock, kLook)) return error;

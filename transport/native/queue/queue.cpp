@@ -187,6 +187,22 @@ int take_slot(const Board& board, int source_index, bool pressed) {
     return best;
 }
 
+bool let_go_lazy(const Board& board, int source_index) {
+    const SourceRecord& source = board.source(source_index);
+    int oldest = -1, kept = 0;
+    for (const SlotRecord& slot : slots_of(board, source)) {
+        if (needed(board, slot, false) || is_attached(slot) || claimed(board, slot) || !may_come_again(board, slot))
+            continue;
+        ++kept;
+        const bool is_lazy = slot.lazy.is == Absence::lazy && slot.lazy.absent.load() > 0 && !slot.viewed.load();
+        if (is_lazy && (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at)) oldest = board.index(slot);
+    }
+    if (oldest < 0 || may_retain(board, source, kept)) return false;
+    note_let_go(board, oldest);
+    clear_slot(board, oldest);
+    return true;
+}
+
 Viewed count_viewed(const Board& board, int port) {
     Viewed found;
     for (const SourceRecord& source : sources_of(board)) {

@@ -52,6 +52,10 @@ bool claimed(const Board& board, const SlotRecord& slot);
 // least recently goes first. -1 if there is none.
 int take_slot(const Board& board, int source, bool pressed);
 
+// Lets go of the oldest step with absent bytes that is here only because its name might be opened again, if the source
+// may not have memory for one more. False: there is none.
+bool let_go_lazy(const Board& board, int source);
+
 // Memory that a port, or all (port < 0), have in steps that nobody needs, but which programs can see (see
 // board/views.hpp).
 struct Viewed {
