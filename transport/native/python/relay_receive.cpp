@@ -278,8 +278,8 @@ int fill(OtherHalf& sender, const StepFile& step, const Head& head, const std::v
 
 // True if the step is published first, and then filled: others want what there is of it.
 bool is_published_first(const PortRecord& outport, const Head& head, const Coming& coming) {
-    const bool whole = coming.brought.size() == 1 && coming.brought[0].end - coming.brought[0].begin == head.size;
-    return whole && head.size > kPiece && coming.pieces.empty() && may_lack(outport) && hands_on(outport);
+    const bool plain = is_whole(coming.brought, head.size) && coming.pieces.empty();
+    return plain && head.size > kPiece && may_lack(outport) && hands_on(outport);
 }
 
 // Publishes the step, and holds it. nullptr: that fails.
@@ -398,7 +398,7 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* server, char* name,
     const int over = outport.keys.on_demand ? await_demand(p.first_port, name) : 0;
     if (over && over != kEnd) return over;
     Outstanding& asked = outstanding();
-    const bool lazily = outport.keys.mode == Mode::memory && !outport.keys.checked && unpack == nullptr;
+    const bool lazily = may_lack(outport) && unpack == nullptr;
     if (lazily && !outport.keys.on_demand)
         if (const int error = await_read(sender)) return error;
     const int64_t in_part = std::max<int64_t>(may_come_in_part(), 0);
