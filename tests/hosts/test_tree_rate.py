@@ -99,8 +99,8 @@ def seconds_of_a_step(rig: Rig, folder: Path, readers: int, size: int, pause: fl
 
 @pytest.mark.parametrize(
     ("bits", "steps", "size"),
-    [(400_000_000, 20, 32 << 20), (400_000_000, 14, 128 << 20), (0, 14, 128 << 20)],
-    ids=["32 MiB, 400 Mbit/s", "128 MiB, 400 Mbit/s", "128 MiB, no limit"],
+    [(0, 14, 128 << 20), (400_000_000, 20, 32 << 20), (400_000_000, 14, 128 << 20)],
+    ids=["128 MiB, no limit", "32 MiB, 400 Mbit/s", "128 MiB, 400 Mbit/s"],  # what is slow stays slow
 )
 def test_eight_hosts_cost_little_more_than_one(rig: Rig, tmp_path: Path, bits: int, steps: int, size: int) -> None:
     for host in rig.names if bits else ():
@@ -111,7 +111,7 @@ def test_eight_hosts_cost_little_more_than_one(rig: Rig, tmp_path: Path, bits: i
         f"a step to one host {one:.2f} s, to {HOSTS} {all_:.2f} s: {all_ / one:.2f} times as long; the producer's host "
         f"sends {sent:.1f} times a step ({sent_to_one:.1f})"
     )
-    assert all_ <= 2.6 * one or not bits
+    assert all_ <= 2.5 * one or not bits
     assert sent < 2.5
 
 
@@ -125,4 +125,4 @@ def test_a_step_that_comes_alone_is_soon_on_eight_hosts(rig: Rig, tmp_path: Path
     print(
         f"a step that comes alone: on one host after {one:.2f} s, on {HOSTS} after {all_:.2f} s: {all_ / one:.2f} times"
     )
-    assert all_ <= 2.6 * one
+    assert all_ <= 2.5 * one
