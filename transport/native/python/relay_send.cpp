@@ -166,13 +166,13 @@ int bring(StepFile& step, const std::vector<homes::Range>& ranges) {
     step.bring(ranges);
     return step.settle();
 }
+int bring_all(StepFile& step) { return bring(step, {{0, step.eof()}}); }
+
 // Of a step whose bytes come, all of which the receiver is to get: they go on as they come.
 bool goes_on_as_it_comes(const StepFile& step, const std::vector<homes::Range>& asked) {
     const bool comes = process().board.slot(step.state->slot).lazy.comes.load() != 0;
     return comes && asked.size() == 1 && asked[0].begin == 0 && asked[0].end >= step.eof();
 }
-
-int bring_all(StepFile& step) { return bring(step, {{0, step.eof()}}); }
 
 int send_step(OtherHalf& receiver, const char* name, const char* folder, Packing packing) {
     Sending& s = sending();
