@@ -250,10 +250,11 @@ def handing_on(folder: Path) -> int | None:
 
 
 @pytest.mark.nightly
-def test_a_relay_that_is_killed_ends_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [80_000, 24_000_000], ids=["handed on whole", "handed on while it comes"])
+def test_a_relay_that_is_killed_ends_the_run(tmp_path: Path, size: int) -> None:
     """One that hands steps on."""
     pseudo.programs(tmp_path)
-    text = PAIR % {"readers": 5, "steps": 500, "size": 80_000, "pause": 0.05, "busy": 0, "out": ""}
+    text = PAIR % {"readers": 5, "steps": 500, "size": size, "pause": 0.05, "busy": 0, "out": ""}
     (tmp_path / "workflow.yaml").write_text(text)
     words = [*WILKINS, "run", "--hosts", "a:1,b:1,c:1,d:1,e:1,f:1", "workflow.yaml"]
     with started_tree(words, tmp_path, {"WILKINS_RSH": str(pseudo.HERE)}) as tree:
